@@ -1,0 +1,208 @@
+//! Everything the database can do, as data.
+//!
+//! Doors, scripts, tests and background jobs all speak [`Op`] and get a [`Reply`]. An op says what
+//! is wanted in the database's words; the reply carries the outcome together with what every wire
+//! must tell about a request: its charge, and which partition served it at which LSN, for errors
+//! as well as for successes.
+//!
+//! Resources are addressed by path segments that may each be a name or a resource id: the catalog
+//! decides (a name wins; the whole path is of one kind).
+
+use std::sync::Arc;
+
+use partita_model::{
+    Charge, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
+    Value,
+};
+use partita_query::Filter;
+
+use crate::catalog::{Container, Database as DatabaseRecord, Offer};
+
+/// A database by name or resource id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabasePath(pub String);
+
+/// A container by names or resource ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerPath {
+    pub database: String,
+    pub container: String,
+}
+
+/// A condition on the ETag of what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// `If-Match: "etag"` or `*`.
+    Match(EtagPattern),
+    /// `If-None-Match: "etag"` or `*`.
+    NoneMatch(EtagPattern),
+}
+
+/// An ETag as a client names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtagPattern {
+    Any,
+    /// Without quotes.
+    Exact(String),
+}
+
+/// The part of a container that a feed covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    /// A full key, or a prefix of a hierarchical key.
+    PartitionKey(PartitionKeyHeader),
+    /// One physical partition by its range id, and within it possibly only some EPKs.
+    Range { id: String, within: Option<EpkRange> },
+    /// Some EPKs. If they lie in several physical partitions, the answer is a `RangeGone` error.
+    Epks(EpkRange),
+}
+
+/// How much of a feed to return.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageRequest {
+    /// None: the server's choice.
+    pub items_max: Option<usize>,
+    /// As returned by the page before, verbatim.
+    pub continuation: Option<String>,
+}
+
+/// One item, addressed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemPath {
+    pub container: ContainerPath,
+    /// The item's id, or its resource id if the container was addressed by resource id.
+    pub id: String,
+    pub partition_key: Option<PartitionKeyHeader>,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub enum Op {
+    CreateDatabase { name: String, throughput: Option<Throughput> },
+    ReadDatabase { database: DatabasePath, condition: Option<Condition> },
+    DeleteDatabase { database: DatabasePath, condition: Option<Condition> },
+    /// All databases, or those the filter keeps.
+    ListDatabases { filter: Option<Filter>, page: PageRequest },
+
+    CreateContainer {
+        database: DatabasePath,
+        /// The resource as the client sent it; `model::policy` validates and completes it.
+        body: Value,
+        /// None: the container shares the database's throughput if that has any, else it gets the
+        /// default.
+        throughput: Option<Throughput>,
+        /// Clients older than 2018-12-31 may create containers without a partition key.
+        key_required: KeyRequired,
+    },
+    ReadContainer { container: ContainerPath, condition: Option<Condition> },
+    ReplaceContainer { container: ContainerPath, body: Value, condition: Option<Condition> },
+    DeleteContainer { container: ContainerPath, condition: Option<Condition> },
+    ListContainers { database: DatabasePath, filter: Option<Filter>, page: PageRequest },
+    /// Sizes and counts of a container and of each of its partitions.
+    ContainerStatistics { container: ContainerPath },
+    /// The partition key ranges. `known` is the epoch the client has seen.
+    ListPartitions { container: ContainerPath, known: Option<EtagPattern> },
+
+    ReadOffer { rid: String },
+    /// The offer with a changed content. `migrate` allows the change between manual and autoscale.
+    ReplaceOffer { rid: String, throughput: Throughput, migrate: Migrate, condition: Option<Condition> },
+    ListOffers { filter: Option<Filter>, page: PageRequest },
+
+    CreateItem { container: ContainerPath, item: NewItem },
+    UpsertItem { container: ContainerPath, item: NewItem, condition: Option<Condition> },
+    ReplaceItem { path: ItemPath, item: NewItem, condition: Option<Condition> },
+    PatchItem { path: ItemPath, patch: Patch, filter: Option<Filter>, condition: Option<Condition> },
+    ReadItem { path: ItemPath, condition: Option<Condition> },
+    DeleteItem { path: ItemPath, condition: Option<Condition> },
+    ListItems { container: ContainerPath, scope: Scope, page: PageRequest },
+}
+
+/// Must a new container name its partition key?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRequired {
+    Yes,
+    No,
+}
+
+/// May a replaced offer change between manual and autoscale throughput?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Migrate {
+    No,
+    ToAutoscale,
+    ToManual,
+}
+
+/// An item to be written, as it arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewItem {
+    /// The raw body; the engine validates it.
+    pub body: Vec<u8>,
+    /// None: derived from the body.
+    pub partition_key: Option<PartitionKeyHeader>,
+    /// False keeps the item out of the index: it is found by point reads and feeds only.
+    pub indexed: bool,
+}
+
+/// The answer to an [`Op`].
+#[derive(Debug)]
+pub struct Reply {
+    pub result: Result<Outcome, Error>,
+    pub charge: Charge,
+    /// Set for operations on items that reached a partition.
+    pub served: Option<Served>,
+    /// Set once the op's container was found.
+    pub container: Option<Arc<Container>>,
+}
+
+/// Which partition served a request, and how far it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub range_id: u32,
+    /// The partition's LSN: of the commit for a write, of the view for a read.
+    pub lsn: Lsn,
+    /// The LSN of the item's last write, where one item was concerned.
+    pub item_lsn: Option<Lsn>,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub enum Outcome {
+    Database { database: Arc<DatabaseRecord>, change: Change },
+    Databases { databases: Vec<Arc<DatabaseRecord>>, continuation: Option<String> },
+    /// The container itself is in [`Reply::container`].
+    Container { change: Change },
+    Containers { database: Arc<DatabaseRecord>, containers: Vec<Arc<Container>>, continuation: Option<String> },
+    Statistics { partitions: Vec<PartitionStatistics> },
+    /// `unchanged` when the client's epoch is the current one.
+    Partitions { etag: String, unchanged: bool },
+    Offer { offer: Arc<Offer>, change: Change },
+    Offers { offers: Vec<Arc<Offer>>, continuation: Option<String> },
+    /// One item's stored text, system properties included.
+    Item { etag: Etag, body: ItemBody, change: Change },
+    Items { items: Vec<ItemBody>, continuation: Option<String> },
+    /// A condition on a read said that the client has it already.
+    NotModified { etag: String },
+    Deleted,
+}
+
+/// What an op did to its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    None,
+    Created,
+    Replaced,
+}
+
+/// Sizes of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionStatistics {
+    pub range_id: u32,
+    pub items: u64,
+    pub bytes: u64,
+}
+
+/// The JSON text of an item, shared with the store's buffers where possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemBody(pub bytes::Bytes);
+

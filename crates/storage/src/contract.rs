@@ -1,0 +1,240 @@
+//! The storage contract: everything the database asks of the place where its bytes live.
+//!
+//! A *store* is a set of *partitions*. A partition is an ordered map of byte keys to byte values,
+//! kept in a few *spaces* (one per family of keys, so that a store may tune each one), together
+//! with one sequence number, its LSN. That is all a store knows: it has never heard of documents,
+//! containers or indexes, and nothing above it knows which store it has.
+//!
+//! ```text
+//!   snapshot(partition) ──► Snapshot: get, get_many, scan      immutable, cheap, Send
+//!   submit(partition, Batch) ──► Ticket ──► Commit { lsn }     durable AND visible, or an error
+//! ```
+//!
+//! What every implementor promises (`suite.rs` checks each sentence):
+//!
+//! - **Atomic.** A batch is applied whole or not at all, whatever happens to the process.
+//! - **Durable, then visible.** A ticket resolves after the batch is on stable storage, and no
+//!   snapshot shows a batch before that. A snapshot taken after a ticket resolved shows the batch.
+//! - **In order.** Batches of one partition are decided in the order of their submission. Each
+//!   committed batch gets the partition's next LSN: no gaps, no reuse, not even across a restart.
+//! - **Optimistic.** A batch whose expectations do not hold changes nothing, takes no LSN, and
+//!   resolves to [`StorageError::Conflict`]. An expectation sees all batches decided before it.
+//! - **Stamped.** Every record carries the LSN of the commit that wrote it last.
+//! - **Poisoned.** After a failed write nothing more is accepted until the store is reopened: what
+//!   reached the disk is unknown, and guessing would break the promises above.
+//!
+//! The shape is made for remote stores too: reads come in batches, writes never block the caller,
+//! and a ticket can be awaited by a task or waited for by a thread.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use partita_model::Lsn;
+
+pub use crate::error::StorageError;
+pub use crate::ticket::{Ticket, TicketSetter};
+
+/// A result of the storage layer.
+pub type Result<T> = std::result::Result<T, StorageError>;
+
+/// Names a partition. Never reused, also not after the partition was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u64);
+
+/// A family of keys within a partition. Each has its own order; keys of two spaces never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Large values, read by key and by range.
+    Items,
+    /// Many small entries: index terms.
+    Index,
+    /// Appended in LSN order ([`Batch::log`] writes here), read in ranges.
+    Feed,
+    /// Few small records: counters, catalog entries, marks.
+    Meta,
+}
+
+impl Space {
+    /// All spaces, in a fixed order.
+    pub const ALL: [Space; 4] = [Space::Items, Space::Index, Space::Feed, Space::Meta];
+}
+
+/// A value and the LSN of the commit that wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub lsn: Lsn,
+    pub value: Bytes,
+}
+
+/// One step of a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Bytes,
+    pub record: Record,
+}
+
+/// In which order a scan walks its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A range of keys within a space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    pub start: Bound<Vec<u8>>,
+    pub end: Bound<Vec<u8>>,
+}
+
+/// Where a page must end at the latest. A page holds at least one entry if the range has one, so
+/// that a scan always gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanLimit {
+    pub entries_max: usize,
+    pub bytes_max: usize,
+}
+
+/// A part of a scan, in the asked direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    /// True if the range may hold more entries after the last one of this page.
+    pub more: bool,
+}
+
+/// What a batch relies on. Checked by the store at the moment of the decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// No record has this key.
+    Absent { space: Space, key: Vec<u8> },
+    /// The record with this key exists and was last written by this LSN.
+    Unchanged { space: Space, key: Vec<u8>, lsn: Lsn },
+}
+
+/// One change of one key. A batch changes a key at most once, except that [`Write::Add`] may repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    Put { space: Space, key: Vec<u8>, value: Vec<u8> },
+    Delete { space: Space, key: Vec<u8> },
+    /// Adds to a counter: a record of 8 bytes, an i64 big-endian; absent counts as 0. Commutes with
+    /// other adds, so it needs no expectation. See [`counter`].
+    Add { space: Space, key: Vec<u8>, delta: i64 },
+    /// Files a record in [`Space::Feed`] under the LSN that this commit gets: the key is the LSN as
+    /// 8 bytes big-endian followed by `suffix`.
+    Log { suffix: Vec<u8>, value: Vec<u8> },
+}
+
+/// A set of changes to one partition that happen together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    pub expects: Vec<Expect>,
+    pub writes: Vec<Write>,
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    pub fn expect_absent(&mut self, space: Space, key: Vec<u8>) {
+        self.expects.push(Expect::Absent { space, key });
+    }
+
+    pub fn expect_unchanged(&mut self, space: Space, key: Vec<u8>, lsn: Lsn) {
+        self.expects.push(Expect::Unchanged { space, key, lsn });
+    }
+
+    pub fn put(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
+        self.writes.push(Write::Put { space, key, value });
+    }
+
+    pub fn delete(&mut self, space: Space, key: Vec<u8>) {
+        self.writes.push(Write::Delete { space, key });
+    }
+
+    pub fn add(&mut self, space: Space, key: Vec<u8>, delta: i64) {
+        self.writes.push(Write::Add { space, key, delta });
+    }
+
+    pub fn log(&mut self, suffix: Vec<u8>, value: Vec<u8>) {
+        self.writes.push(Write::Log { suffix, value });
+    }
+}
+
+/// What a ticket resolves to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    pub lsn: Lsn,
+}
+
+/// Reads the value of a counter record.
+pub fn counter(value: &[u8]) -> Result<i64> {
+    let bytes: [u8; 8] = value
+        .try_into()
+        .map_err(|_| StorageError::Corrupt(format!("a counter of {} bytes", value.len())))?;
+    Ok(i64::from_be_bytes(bytes))
+}
+
+/// What a store tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// `memory`, `embedded`, …
+    pub kind: &'static str,
+    /// False after a failed write: see the module's text.
+    pub healthy: bool,
+    pub partitions: u64,
+    pub lanes: u64,
+    pub disk_bytes: u64,
+    pub commits: u64,
+    pub groups: u64,
+    /// `sync` or `relaxed`.
+    pub durability: &'static str,
+}
+
+/// A place where partitions live. See the module's text for the promises.
+pub trait Store: Send + Sync {
+    /// Makes empty partitions, durably, all or none. An id that exists already (or was ever
+    /// dropped) is [`StorageError::PartitionExists`]. A new partition is at LSN `start`: its first
+    /// commit gets the one after.
+    fn create_partitions(&self, ids: &[PartitionId], start: Lsn) -> Result<()>;
+
+    /// Drops partitions with all they hold, durably. Unknown ids are ignored. Snapshots taken
+    /// before stay readable for a moment or fail with [`StorageError::PartitionGone`].
+    fn drop_partitions(&self, ids: &[PartitionId]) -> Result<()>;
+
+    /// All living partitions, in order.
+    fn partitions(&self) -> Result<Vec<PartitionId>>;
+
+    /// The partition as of now: all commits whose tickets have resolved, possibly some more.
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>>;
+
+    /// Hands a batch over. Returns at once; the answer is in the ticket. An unknown partition
+    /// resolves to [`StorageError::PartitionGone`].
+    fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket;
+
+    fn status(&self) -> Status;
+
+    /// Finishes what was submitted, flushes, and lets go of the files. Afterwards every call
+    /// answers [`StorageError::Closed`].
+    fn close(&self) -> Result<()>;
+}
+
+/// A partition at one moment. Short-lived: hold it for one request's page, not longer.
+pub trait Snapshot: Send + Sync {
+    /// The LSN of the last commit this snapshot shows.
+    fn lsn(&self) -> Lsn;
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>>;
+
+    /// As many `get`s, in the order of the keys; one round trip for a remote store.
+    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>>;
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        limit: ScanLimit,
+    ) -> Result<Page>;
+}
