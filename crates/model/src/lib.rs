@@ -1,1 +1,47 @@
-//! placeholder
+//! The data model: values, documents, ids, keys, and the policies of containers.
+//!
+//! Everything here is pure: no IO, no clock, no randomness but what is handed in. All other crates
+//! speak in these words.
+//!
+//! # Glossary
+//!
+//! *account › database › container › item*
+//!
+//! - **Item**: what users store. Its *document* is its JSON text.
+//! - **Partition key**: the value or values at the container's key paths.
+//! - **Logical partition**: all items with one partition key.
+//! - **EPK**: the effective partition key, the hash that orders logical partitions.
+//! - **Partition** (physical): one half-open EPK range of one container, with one line of LSNs and
+//!   one share of the throughput.
+//! - **LSN**: the sequence number of a commit in its partition.
+//! - **Rid**: the resource id that the system gives, as opposed to the name that users give.
+//! - **Charge**: the request units (RU) of one request. **Usage**: the counts it is computed from.
+//! - **Feed**: the change feed.
+//! - **Door**: a protocol. Its synonyms (collection, document, shard key, graph, table, entity) live
+//!   only inside it.
+
+pub mod clock;
+pub mod consistency;
+pub mod document;
+pub mod error;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod path;
+pub mod usage;
+pub mod value;
+
+pub use clock::{Clock, Entropy, FixedClock, SeededEntropy};
+pub use consistency::Consistency;
+pub use document::{
+    Document, Leaf, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp, unstamp,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use id::{
+    ContainerRid, DatabaseRid, Epoch, Etag, ItemRid, Lsn, OfferRid, RangeRid, check_item_id,
+    check_resource_name,
+};
+pub use json::{JsonError, compact_object, write_string};
+pub use path::{IndexEnd, IndexPath, IndexStep, PropertyPath};
+pub use usage::{Charge, Usage};
+pub use value::{Number, Object, Value};

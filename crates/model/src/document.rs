@@ -1,0 +1,288 @@
+//! Looking into an item's text without building a tree of it.
+//!
+//! An item is stored and served as one compact JSON text. What the database must know of it (its
+//! id, its partition key, the terms of its index) is found by skipping through the bytes: names and
+//! strings are borrowed from the text, and only those with escapes are copied.
+//!
+//! The text is trusted to be what [`crate::json::compact_object`] or [`stamp`] returned. Any other
+//! text gives answers without meaning (mostly None), never a panic.
+
+use std::borrow::Cow;
+
+use crate::id::Etag;
+use crate::json::{self, write_string};
+use crate::limits::DEPTH_MAX;
+use crate::path::PropertyPath;
+use crate::value::Value;
+
+mod cursor;
+
+pub(crate) use self::cursor::{Member, element_texts, member_texts};
+
+use self::cursor::{Cursor, parse_number};
+
+/// An item's text, to be looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Document<'a>(&'a str);
+
+/// A value inside a document, as its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raw<'a>(&'a str);
+
+/// The types of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RawKind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+/// One step down into a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// To the member of this name.
+    Member(Cow<'a, str>),
+    /// To an element of an array, whichever.
+    Element,
+}
+
+/// Where a walk cannot go deeper.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Leaf<'a> {
+    /// A value without parts.
+    Scalar(Scalar<'a>),
+    /// `[]`.
+    EmptyArray,
+    /// `{}`.
+    EmptyObject,
+}
+
+/// A value without parts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scalar<'a> {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, as the nearest double.
+    Number(f64),
+    /// A string.
+    String(Cow<'a, str>),
+}
+
+impl<'a> Document<'a> {
+    /// The text came out of `compact_object` or `stamp`.
+    pub fn new(text: &'a str) -> Document<'a> {
+        Document(text)
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &'a str {
+        self.0
+    }
+
+    /// The value at a path. None where a name is missing, or the path runs through an array or a
+    /// scalar.
+    pub fn get(&self, path: &PropertyPath) -> Option<Raw<'a>> {
+        let mut text = self.0;
+        for segment in path.segments() {
+            text = member_texts(text).find(|member| member.name.means(segment))?.value;
+        }
+        Some(Raw(text))
+    }
+
+    /// The value of a top-level member.
+    pub fn member(&self, name: &str) -> Option<Raw<'a>> {
+        member_texts(self.0).find(|member| member.name.means(name)).map(|member| Raw(member.value))
+    }
+
+    /// The top-level members in order.
+    pub fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> + use<'a> {
+        member_texts(self.0).map(|member| (member.name.decode(), Raw(member.value)))
+    }
+
+    /// Visits every leaf, in the order of the text.
+    pub fn walk(&self, f: &mut dyn FnMut(&[Step<'a>], Leaf<'a>)) {
+        let mut walk = Walk { cursor: Cursor::new(self.0), path: Vec::with_capacity(8), f };
+        // None means that the text ended or broke off: there is nobody to tell.
+        let _visited = walk.value();
+    }
+
+    /// The document as a tree; null if the text is no JSON.
+    pub fn to_value(&self) -> Value {
+        Raw(self.0).to_value()
+    }
+}
+
+impl<'a> Raw<'a> {
+    /// The value's text.
+    pub fn text(&self) -> &'a str {
+        self.0
+    }
+
+    /// The value, if it has no parts.
+    pub fn scalar(&self) -> Option<Scalar<'a>> {
+        match self.kind() {
+            RawKind::Null => Some(Scalar::Null),
+            RawKind::Bool => Some(Scalar::Bool(self.0 == "true")),
+            RawKind::Number => parse_number(self.0).map(Scalar::Number),
+            RawKind::String => Cursor::new(self.0).string().map(|s| Scalar::String(s.decode())),
+            RawKind::Array | RawKind::Object => None,
+        }
+    }
+
+    /// The value's type.
+    pub fn kind(&self) -> RawKind {
+        match self.0.as_bytes().first() {
+            Some(b'"') => RawKind::String,
+            Some(b'{') => RawKind::Object,
+            Some(b'[') => RawKind::Array,
+            Some(b't' | b'f') => RawKind::Bool,
+            Some(b'-' | b'0'..=b'9') => RawKind::Number,
+            _ => RawKind::Null,
+        }
+    }
+
+    /// The value as a tree; null if the text is no JSON.
+    pub fn to_value(&self) -> Value {
+        json::parse_str(self.0).unwrap_or(Value::Null)
+    }
+}
+
+/// A walk in progress. Each method returns None when the text breaks off.
+struct Walk<'a, 'f> {
+    cursor: Cursor<'a>,
+    path: Vec<Step<'a>>,
+    f: &'f mut dyn FnMut(&[Step<'a>], Leaf<'a>),
+}
+
+impl<'a> Walk<'a, '_> {
+    fn value(&mut self) -> Option<()> {
+        match self.cursor.peek()? {
+            b'{' => self.object(),
+            b'[' => self.array(),
+            _ => {
+                let scalar = Raw(self.cursor.value()?).scalar()?;
+                self.leaf(Leaf::Scalar(scalar));
+                Some(())
+            }
+        }
+    }
+
+    fn object(&mut self) -> Option<()> {
+        self.cursor.eat(b'{')?;
+        if self.cursor.eat(b'}').is_some() {
+            self.leaf(Leaf::EmptyObject);
+            return Some(());
+        }
+        loop {
+            let name = self.cursor.name()?;
+            self.descend(Step::Member(name.decode()))?;
+            if self.cursor.eat(b',').is_none() {
+                return self.cursor.eat(b'}');
+            }
+        }
+    }
+
+    fn array(&mut self) -> Option<()> {
+        self.cursor.eat(b'[')?;
+        if self.cursor.eat(b']').is_some() {
+            self.leaf(Leaf::EmptyArray);
+            return Some(());
+        }
+        loop {
+            self.descend(Step::Element)?;
+            if self.cursor.eat(b',').is_none() {
+                return self.cursor.eat(b']');
+            }
+        }
+    }
+
+    fn descend(&mut self, step: Step<'a>) -> Option<()> {
+        if self.path.len() == DEPTH_MAX {
+            return None;
+        }
+        self.path.push(step);
+        self.value()?;
+        self.path.pop();
+        Some(())
+    }
+
+    fn leaf(&mut self, leaf: Leaf<'a>) {
+        (self.f)(&self.path, leaf);
+    }
+}
+
+/// The names that belong to the system. A client's values for them are ignored.
+pub const SYSTEM_NAMES: [&str; 5] = ["_rid", "_self", "_etag", "_ts", "_attachments"];
+
+/// What the system tells of an item: `_rid _self _etag _ts _attachments`, in this order after the
+/// user's members.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemProperties<'s> {
+    /// `_rid`.
+    pub rid: &'s str,
+    /// `_self`.
+    pub self_link: &'s str,
+    /// `_etag`.
+    pub etag: Etag,
+    /// `_ts`, in seconds.
+    pub ts: u64,
+}
+
+/// The user's members without the system's names, then the system's: the text that is stored and
+/// served.
+pub fn stamp(compact: &str, system: &SystemProperties<'_>) -> String {
+    /// Names, quotes and the values of fixed length: about 150 bytes.
+    const SYSTEM_BYTES: usize = 160;
+    let links_len = system.rid.len() + system.self_link.len();
+    let mut out = user_members(compact, SYSTEM_BYTES + links_len);
+    if out.len() > 1 {
+        out.push(',');
+    }
+    out.push_str("\"_rid\":");
+    write_string(&mut out, system.rid);
+    out.push_str(",\"_self\":");
+    write_string(&mut out, system.self_link);
+    out.push_str(",\"_etag\":");
+    write_string(&mut out, &system.etag.quoted());
+    out.push_str(",\"_ts\":");
+    out.push_str(&system.ts.to_string());
+    out.push_str(",\"_attachments\":\"attachments/\"}");
+    out
+}
+
+/// The inverse of [`stamp`]: the text without the system's members.
+pub fn unstamp(text: &str) -> String {
+    let mut out = user_members(text, 1);
+    out.push('}');
+    out
+}
+
+/// An object of the user's members only, not yet closed.
+fn user_members(text: &str, spare_bytes: usize) -> String {
+    let mut out = String::with_capacity(text.len() + spare_bytes);
+    out.push('{');
+    for member in member_texts(text).filter(|member| !is_system(member)) {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(member.text);
+    }
+    out
+}
+
+fn is_system(member: &Member<'_>) -> bool {
+    // All five begin with an underscore, written so or as an escape.
+    let may_be = member.name.escaped || member.name.raw.starts_with('_');
+    may_be && SYSTEM_NAMES.iter().any(|name| member.name.means(name))
+}
