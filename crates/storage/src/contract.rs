@@ -115,14 +115,28 @@ pub enum Expect {
 /// One change of one key. A batch changes a key at most once, except that [`Write::Add`] may repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    Put { space: Space, key: Vec<u8>, value: Vec<u8> },
-    Delete { space: Space, key: Vec<u8> },
+    Put {
+        space: Space,
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    Delete {
+        space: Space,
+        key: Vec<u8>,
+    },
     /// Adds to a counter: a record of 8 bytes, an i64 big-endian; absent counts as 0. Commutes with
     /// other adds, so it needs no expectation. See [`counter`].
-    Add { space: Space, key: Vec<u8>, delta: i64 },
+    Add {
+        space: Space,
+        key: Vec<u8>,
+        delta: i64,
+    },
     /// Files a record in [`Space::Feed`] under the LSN that this commit gets: the key is the LSN as
     /// 8 bytes big-endian followed by `suffix`.
-    Log { suffix: Vec<u8>, value: Vec<u8> },
+    Log {
+        suffix: Vec<u8>,
+        value: Vec<u8>,
+    },
 }
 
 /// A set of changes to one partition that happen together or not at all.
@@ -188,7 +202,7 @@ pub struct Status {
     pub disk_bytes: u64,
     pub commits: u64,
     pub groups: u64,
-    /// `sync` or `relaxed`.
+    /// `sync`, `relaxed`, or `none` for a store in memory.
     pub durability: &'static str,
 }
 
