@@ -1,1 +1,27 @@
-//! placeholder
+//! The query language: text in, meaning out; an expression and a row in, a value out.
+//!
+//! This crate is pure. It opens no file, knows no container, partition or index, and never asks for
+//! the time. Its life of a query, in order:
+//!
+//! 1. `sql::lexer` cuts the text into tokens, lazily, each with its place in the text.
+//! 2. `sql::parser` builds the syntax tree of `sql::ast`: what was written, nothing decided.
+//! 3. `sql::lower` decides what it means: names become the row or constants, parameters their
+//!    values, function names functions. Every compile error that is not about syntax starts here.
+//! 4. `eval` computes an `ir::Expr` against a row, with `None` for the language's `undefined`.
+//!
+//! What is public today is [`Filter`]: the `SELECT * … WHERE …` of metadata queries and the
+//! `FROM … WHERE …` of a conditional patch. The rest of the language is recognised and refused by
+//! name ([`ErrorKind::Unsupported`](partita_model::ErrorKind::Unsupported)), never approximated.
+//!
+//! Invariant: no text and no row makes this crate panic or recurse without bound. Nesting is
+//! limited while parsing; chains of operators are lists, not towers, so their length costs no stack.
+
+mod compare;
+mod eval;
+mod filter;
+mod function;
+mod ir;
+mod like;
+mod sql;
+
+pub use filter::Filter;

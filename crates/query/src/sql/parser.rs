@@ -1,0 +1,245 @@
+//! Recursive descent over the service's own grammar.
+//!
+//! The precedence is unusual and follows the service: `NOT` binds like a sign (`NOT c.x = 2` is
+//! `(NOT c.x) = 2`), bit operators share a level with `+`, shifts with comparison. `BETWEEN` is
+//! accepted inside `AND` chains, where the service's grammar has no sentence at all.
+//!
+//! What the language has and Partita does not is refused here, at the word that starts it.
+
+mod expr;
+
+use super::ast::{Selection, Source, Statement};
+use super::error::{Span, SqlError, SqlResult};
+use super::lexer::{Lexer, Token, TokenKind};
+use super::{NESTING_MAX, TEXT_UNITS_MAX};
+
+/// `SELECT * FROM c [WHERE expr]` or `SELECT VALUE expr FROM c [WHERE expr]`
+pub(crate) fn parse_query(text: &str) -> SqlResult<Statement> {
+    let mut parser = Parser::new(text)?;
+    let select = Some(parser.select_clause()?);
+    parser.rest_of_statement(select)
+}
+
+/// `FROM c [WHERE expr]`
+pub(crate) fn parse_condition(text: &str) -> SqlResult<Statement> {
+    let parser = Parser::new(text)?;
+    if !parser.at_word("FROM") {
+        return Err(parser.unexpected());
+    }
+    parser.rest_of_statement(None)
+}
+
+/// Words that are never a bare name: not as an alias, not after a dot.
+const RESERVED: [&str; 51] = [
+    "AND",
+    "ARRAY",
+    "AS",
+    "ASC",
+    "BETWEEN",
+    "BY",
+    "CASE",
+    "CAST",
+    "CONVERT",
+    "CROSS",
+    "DESC",
+    "DISTINCT",
+    "ELSE",
+    "END",
+    "ESCAPE",
+    "EXISTS",
+    "FALSE",
+    "FOR",
+    "FROM",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "INSERT",
+    "INTO",
+    "IS",
+    "JOIN",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "NOT",
+    "NULL",
+    "OFFSET",
+    "ON",
+    "OR",
+    "ORDER",
+    "OUTER",
+    "OVER",
+    "RIGHT",
+    "SELECT",
+    "SET",
+    "THEN",
+    "TOP",
+    "TRUE",
+    "UDF",
+    "UNDEFINED",
+    "UPDATE",
+    "VALUE",
+    "WHEN",
+    "WHERE",
+    "WITH",
+];
+
+struct Parser<'a> {
+    text: &'a str,
+    lexer: Lexer<'a>,
+    /// The token under the cursor, read already.
+    token: Token,
+    /// The end of the token before it.
+    previous_end: usize,
+    nesting: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> SqlResult<Parser<'a>> {
+        check_length(text)?;
+        let mut lexer = Lexer::new(text);
+        let token = lexer.next_token()?;
+        Ok(Parser { text, lexer, token, previous_end: 0, nesting: 0 })
+    }
+
+    fn select_clause(&mut self) -> SqlResult<Selection> {
+        self.expect_word("SELECT")?;
+        self.refuse_words(&["DISTINCT", "TOP"])?;
+        if self.eat_symbol("*")? {
+            return Ok(Selection::Everything);
+        }
+        if self.eat_word("VALUE")? {
+            return Ok(Selection::Value(self.expr()?));
+        }
+        self.expr()?;
+        Err(SqlError::unsupported("a SELECT list"))
+    }
+
+    fn rest_of_statement(mut self, select: Option<Selection>) -> SqlResult<Statement> {
+        let from = if self.eat_word("FROM")? { Some(self.source()?) } else { None };
+        self.refuse_words(&["JOIN"])?;
+        let condition = if self.eat_word("WHERE")? { Some(self.expr()?) } else { None };
+        self.refuse_words(&["GROUP BY", "ORDER BY", "OFFSET"])?;
+        match self.token.kind {
+            TokenKind::End => Ok(Statement { select, from, condition }),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn source(&mut self) -> SqlResult<Source> {
+        if self.at_symbol("(") {
+            return Err(SqlError::unsupported("a subquery in FROM"));
+        }
+        let name = self.name()?;
+        if self.at_symbol(".") || self.at_symbol("[") {
+            return Err(SqlError::unsupported("a path in FROM"));
+        }
+        if self.at_word("IN") {
+            return Err(SqlError::unsupported("array iteration (IN in FROM)"));
+        }
+        let alias = if self.eat_word("AS")? || self.at_name() { Some(self.name()?) } else { None };
+        Ok(Source { name, alias })
+    }
+
+    /// Refuses the clause that starts with one of these words, by its name.
+    fn refuse_words(&self, clauses: &[&str]) -> SqlResult<()> {
+        let first_word = |clause: &str| clause.split(' ').next().unwrap_or_default().to_owned();
+        match clauses.iter().find(|clause| self.at_word(&first_word(clause))) {
+            Some(clause) => Err(SqlError::unsupported(*clause)),
+            None => Ok(()),
+        }
+    }
+
+    fn advance(&mut self) -> SqlResult<Token> {
+        let next = self.lexer.next_token()?;
+        self.previous_end = self.token.span.end;
+        Ok(std::mem::replace(&mut self.token, next))
+    }
+
+    fn at_word(&self, word: &str) -> bool {
+        matches!(&self.token.kind, TokenKind::Word(written) if written.eq_ignore_ascii_case(word))
+    }
+
+    fn eat_word(&mut self, word: &str) -> SqlResult<bool> {
+        let found = self.at_word(word);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect_word(&mut self, word: &str) -> SqlResult<()> {
+        if self.eat_word(word)? { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn at_symbol(&self, symbol: &str) -> bool {
+        matches!(self.token.kind, TokenKind::Symbol(written) if written == symbol)
+    }
+
+    fn eat_symbol(&mut self, symbol: &str) -> SqlResult<bool> {
+        let found = self.at_symbol(symbol);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect_symbol(&mut self, symbol: &str) -> SqlResult<()> {
+        if self.eat_symbol(symbol)? { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Is a name under the cursor: a word that is not reserved?
+    fn at_name(&self) -> bool {
+        matches!(&self.token.kind, TokenKind::Word(word) if !is_reserved(word))
+    }
+
+    fn name(&mut self) -> SqlResult<String> {
+        if !self.at_name() {
+            return Err(self.unexpected());
+        }
+        match self.advance()?.kind {
+            TokenKind::Word(word) => Ok(word),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// The complaint about the token under the cursor.
+    fn unexpected(&self) -> SqlError {
+        match self.token.kind {
+            TokenKind::End => SqlError::end_of_text(self.text),
+            _ => SqlError::near(self.text, self.token.span),
+        }
+    }
+
+    /// Everything from `start` to the end of the token read last.
+    fn span_from(&self, start: Span) -> Span {
+        Span::new(start.start, self.previous_end)
+    }
+
+    /// Runs one nested rule, or refuses to go deeper.
+    fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+        if self.nesting == NESTING_MAX {
+            return Err(SqlError::Plain(format!(
+                "The SQL query nests expressions more than {NESTING_MAX} levels deep, the maximum."
+            )));
+        }
+        self.nesting += 1;
+        let result = rule(self);
+        self.nesting -= 1;
+        result
+    }
+}
+
+fn is_reserved(word: &str) -> bool {
+    RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(word))
+}
+
+fn check_length(text: &str) -> SqlResult<()> {
+    // A UTF-16 unit takes at least one byte of UTF-8, so most texts need no counting.
+    if text.len() <= TEXT_UNITS_MAX || text.encode_utf16().count() <= TEXT_UNITS_MAX {
+        return Ok(());
+    }
+    let message =
+        format!("The SQL query text exceeded the maximum limit of {TEXT_UNITS_MAX} characters.");
+    Err(SqlError::Coded { code: "SC3020", span: Span::new(0, text.len()), message })
+}

@@ -1,0 +1,5 @@
+//! What a filter accepts, refuses and selects, as its users see it.
+
+mod errors;
+mod robustness;
+mod semantics;
