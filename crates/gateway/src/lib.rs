@@ -1,1 +1,46 @@
-//! placeholder
+//! The edge: sockets, TLS, credentials, the worker pool, telemetry, shutdown.
+//!
+//! Bytes arrive here and leave here. One port speaks HTTP and HTTPS, HTTP/1.1 and HTTP/2; whatever
+//! a client does to its connection (stalls, lies about lengths, sends garbage, disappears) is dealt
+//! with in this crate, so that a front door ([`Door`]) only ever sees whole requests.
+//!
+//! ```text
+//!   listener.rs    bind, accept, cap                          one task per listening address
+//!      └ connection.rs    sniff ─► TLS? ─► HTTP/1.1 or HTTP/2     one task per connection
+//!           └ http.rs        request in, response out          no task of its own on HTTP/1.1
+//!                ├ endpoints.rs   /alive /ready /status /metrics and the certificate
+//!                └ Door           everything else
+//! ```
+//!
+//! A request runs on the thread that read it. A door that has long work hands it to the [`Pool`];
+//! a door that waits (a group commit, a long poll) awaits, and holds no thread.
+//!
+//! This crate knows nothing of databases, containers or items: it imports neither the engine nor
+//! the model. It checks *who* signed a request ([`auth`]); what that principal may do is decided
+//! further down.
+
+pub mod auth;
+mod body;
+mod connection;
+mod door;
+mod endpoints;
+mod http;
+mod listener;
+mod logging;
+mod pool;
+mod progress;
+mod settings;
+mod shutdown;
+mod sniff;
+mod telemetry;
+mod tls;
+
+pub use door::{Door, Refusal, Request, Response, Scheme};
+pub use endpoints::ServiceStatus;
+pub use listener::{BindError, Drained, Server, Services};
+pub use logging::{LogFormat, LoggingError, start_logging};
+pub use pool::{Pool, PoolError};
+pub use settings::{Listen, ServerSettings, limits};
+pub use shutdown::{Shutdown, Signals};
+pub use telemetry::Telemetry;
+pub use tls::{Certificate, CertificateSource, TlsError};

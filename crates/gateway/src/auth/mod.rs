@@ -1,0 +1,49 @@
+//! Who signed a request.
+//!
+//! Only the master keys are here: four of them, two that may do everything and two that may only
+//! read ([`Keys`]). Other kinds of credentials are recognised and refused by name
+//! ([`AuthError::UnknownKind`]), so that nobody searches for a wrong key where the kind is the
+//! problem. Whether the principal may do what it asks for is not decided here.
+
+mod date;
+mod master_key;
+
+pub use date::parse_http_date;
+pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
+
+/// Who may do what: the strength of the key that signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Principal {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// Why a request's signature was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// There is no `authorization` header.
+    #[error("the required header authorization is missing")]
+    Missing,
+    /// The header is not of the form `type=…&ver=…&sig=…`.
+    #[error("the authorization header is malformed: {0}")]
+    Malformed(String),
+    /// A kind of credential this server does not know.
+    #[error("authorization of type {0:?} is not supported; use the account key (type=master)")]
+    UnknownKind(String),
+    /// No key of the account made this signature. The string is what the server would have signed.
+    #[error(
+        "the signature does not match; check the key and that this string is signed: \
+         {string_to_sign:?}"
+    )]
+    Mismatch { string_to_sign: String },
+    /// The signature is right, but the date it covers cannot be read.
+    #[error("the date {0:?} is not of the form \"Thu, 27 Apr 2017 00:51:12 GMT\"")]
+    BadDate(String),
+    /// The signature is right, but too old or from the future.
+    #[error(
+        "the authorization token is not valid at the current time: it was signed {apart_seconds} \
+         seconds away from the server's clock (date {date:?}), more than {skew_seconds_max} are \
+         not accepted; check the client's clock"
+    )]
+    Expired { date: String, apart_seconds: u64, skew_seconds_max: u64 },
+}

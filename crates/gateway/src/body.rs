@@ -1,0 +1,93 @@
+//! Reading a request's body whole, within bounds.
+//!
+//! Three bounds: the size of one body (checked against the announced length first, then while
+//! reading), the time it may take, and the bytes of all bodies in memory over all connections.
+//! Memory grows with what arrives, never with what is announced.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use crate::door::Refusal;
+
+/// The bounds, and how much of the common one is in use.
+#[derive(Debug)]
+pub(crate) struct BodyLimits {
+    pub(crate) bytes_max: u64,
+    pub(crate) time_max: Duration,
+    pub(crate) held_bytes_max: u64,
+    pub(crate) held_bytes: AtomicU64,
+}
+
+/// A body and its share of the common bound, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    limits: &'a BodyLimits,
+    bytes: u64,
+}
+
+impl BodyLimits {
+    /// Reads a body whole.
+    pub(crate) async fn read(&self, body: Incoming) -> Result<(Bytes, Held<'_>), Refusal> {
+        let held = Held { limits: self, bytes: 0 };
+        if body.is_end_stream() {
+            return Ok((Bytes::new(), held));
+        }
+        if let Some(announced) = body.size_hint().exact()
+            && announced > self.bytes_max
+        {
+            let bytes_max = self.bytes_max;
+            return Err(Refusal::BodyTooLarge { announced: Some(announced), bytes_max });
+        }
+        // The timer is set only if the body is not there yet.
+        match tokio::time::timeout(self.time_max, collect(body, held)).await {
+            Ok(result) => result,
+            Err(_) => Err(Refusal::BodyTimeout { seconds: self.time_max.as_secs() }),
+        }
+    }
+}
+
+async fn collect(mut body: Incoming, mut held: Held<'_>) -> Result<(Bytes, Held<'_>), Refusal> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Refusal::BodyBroken { reason: error.to_string() })?;
+        // Trailers carry nothing we know.
+        let Ok(data) = frame.into_data() else { continue };
+        held.grow(data.len() as u64)?;
+        if first.is_empty() {
+            // Most bodies are one frame, which is passed on as it is.
+            first = data;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok((if all.is_empty() { first } else { all.freeze() }, held))
+}
+
+impl Held<'_> {
+    fn grow(&mut self, bytes: u64) -> Result<(), Refusal> {
+        self.bytes += bytes;
+        let limits = self.limits;
+        let held = limits.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if self.bytes > limits.bytes_max {
+            return Err(Refusal::BodyTooLarge { announced: None, bytes_max: limits.bytes_max });
+        }
+        if held > limits.held_bytes_max {
+            return Err(Refusal::Overloaded { bytes_max: limits.held_bytes_max });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.limits.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,146 @@
+//! What a front door is, and the plain request and response it deals in.
+//!
+//! A [`Request`] is complete: its body has arrived whole and is within the size limit. A
+//! [`Response`] is complete too: nothing is streamed, because every answer of the database is a
+//! bounded page. What could not become a request is a [`Refusal`]: the gateway knows the reason,
+//! the door knows how its protocol words it.
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Instant;
+
+use ::http::{HeaderMap, Method, StatusCode, Uri};
+use bytes::Bytes;
+
+/// A protocol: turns requests into operations of the database and outcomes into responses.
+pub trait Door: Send + Sync + 'static {
+    /// Answers one request. Runs on the connection's thread: work that takes more than a
+    /// millisecond belongs in the [`Pool`](crate::Pool). The future is dropped if the client goes
+    /// away, so nothing may depend on its end.
+    fn handle(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + Send + '_>>;
+
+    /// Words the answer to a request that never became one. Must not panic: it is also asked after
+    /// [`handle`](Door::handle) did.
+    fn refuse(&self, refusal: Refusal) -> Response;
+}
+
+/// A whole request.
+#[derive(Debug)]
+pub struct Request {
+    pub method: Method,
+    /// Origin form (`/path?query`) for HTTP/1.1. With HTTP/2 it may carry scheme and authority;
+    /// the authority is in the `host` header in both cases.
+    pub uri: Uri,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub scheme: Scheme,
+    /// When the request's head had arrived.
+    pub received: Instant,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+}
+
+/// A whole response. The gateway adds `date` and `content-length`; a 204 or 304 loses its body.
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Response {
+    /// A response without headers.
+    pub fn new(status: StatusCode, body: impl Into<Bytes>) -> Response {
+        Response { status, headers: HeaderMap::new(), body: body.into() }
+    }
+}
+
+/// How the client reached us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    /// `http` or `https`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// Why a request got no further than the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The body is larger than any door accepts. `announced` is the content length, where the
+    /// client gave one; without it the body was cut off while it was being read.
+    BodyTooLarge { announced: Option<u64>, bytes_max: u64 },
+    /// The body did not arrive in time.
+    BodyTimeout { seconds: u64 },
+    /// The body's framing is broken, or the connection was.
+    BodyBroken { reason: String },
+    /// Too many bytes of request bodies are in memory already, over all connections.
+    Overloaded { bytes_max: u64 },
+    /// The door panicked while it handled the request.
+    Panicked,
+}
+
+impl Refusal {
+    /// The HTTP status that says this.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Refusal::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
+            Refusal::BodyBroken { .. } => StatusCode::BAD_REQUEST,
+            Refusal::Overloaded { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// One word for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Refusal::BodyTooLarge { .. } => "body_too_large",
+            Refusal::BodyTimeout { .. } => "body_timeout",
+            Refusal::BodyBroken { .. } => "body_broken",
+            Refusal::Overloaded { .. } => "overloaded",
+            Refusal::Panicked => "panicked",
+        }
+    }
+}
+
+/// The message for the client: the offending thing, the limit, and what to do.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::BodyTooLarge { announced: Some(bytes), bytes_max } => {
+                write!(
+                    f,
+                    "the request body of {bytes} bytes exceeds the limit of {bytes_max} bytes"
+                )
+            }
+            Refusal::BodyTooLarge { announced: None, bytes_max } => {
+                write!(f, "the request body exceeds the limit of {bytes_max} bytes")
+            }
+            Refusal::BodyTimeout { seconds } => {
+                write!(f, "the request body did not arrive within {seconds} seconds")
+            }
+            Refusal::BodyBroken { reason } => {
+                write!(f, "the request body could not be read: {reason}")
+            }
+            Refusal::Overloaded { bytes_max } => write!(
+                f,
+                "the server already holds {bytes_max} bytes of unfinished requests; retry later"
+            ),
+            Refusal::Panicked => write!(
+                f,
+                "an internal error stopped this request; the server's log has the details"
+            ),
+        }
+    }
+}

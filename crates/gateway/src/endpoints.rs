@@ -1,0 +1,111 @@
+//! The few paths that answer without a key: health, metrics, the certificate.
+//!
+//! | Path | Answer |
+//! |---|---|
+//! | `/alive` | 200 while the process runs |
+//! | `/ready` | 200 if requests can be served; 503 while draining or after a failed write |
+//! | `/status` | JSON: version, uptime, connections, the store |
+//! | `/metrics` | counters in the OpenMetrics text format |
+//! | `/_explorer/emulator.pem` | the TLS certificate, for clients that want to trust it |
+//!
+//! None of them tells anything of the data. Other methods than GET and HEAD, and all other paths,
+//! belong to the door.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use ::http::{HeaderValue, Method, StatusCode};
+use bytes::Bytes;
+
+use crate::door::Response;
+use crate::shutdown::Shutdown;
+use crate::telemetry::Telemetry;
+
+/// What the database tells of itself for `/ready` and `/status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceStatus {
+    /// Can requests be served?
+    pub ready: bool,
+    /// A JSON object with whatever is worth knowing: store, durability, counts.
+    pub details: String,
+}
+
+/// Asked for each `/ready` and `/status`; must be quick.
+pub(crate) type StatusSource = Arc<dyn Fn() -> ServiceStatus + Send + Sync>;
+
+/// The answers. See the module's text.
+pub(crate) struct Endpoints {
+    pub(crate) version: &'static str,
+    pub(crate) started: Instant,
+    pub(crate) certificate_pem: Bytes,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) status: StatusSource,
+    pub(crate) shutdown: Shutdown,
+}
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PEM: HeaderValue = HeaderValue::from_static("application/x-pem-file");
+const METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+impl Endpoints {
+    /// None: the door's business.
+    pub(crate) fn answer(&self, method: &Method, path: &str) -> Option<Response> {
+        if method != Method::GET && method != Method::HEAD {
+            return None;
+        }
+        match path {
+            "/alive" => Some(respond(StatusCode::OK, TEXT, "alive\n")),
+            "/ready" => Some(self.ready()),
+            "/status" => Some(respond(StatusCode::OK, JSON, self.status_json())),
+            "/metrics" => Some(respond(StatusCode::OK, METRICS, self.telemetry.render())),
+            "/_explorer/emulator.pem" => {
+                Some(respond(StatusCode::OK, PEM, self.certificate_pem.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn ready(&self) -> Response {
+        let (status, text) = if self.shutdown.is_draining() {
+            (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+        } else if (self.status)().ready {
+            (StatusCode::OK, "ready\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "the store is not healthy: see /status\n")
+        };
+        respond(status, TEXT, text)
+    }
+
+    fn status_json(&self) -> String {
+        let ServiceStatus { ready, details } = (self.status)();
+        let draining = self.shutdown.is_draining();
+        let mut json = String::with_capacity(details.len() + 160);
+        let written = write!(
+            json,
+            r#"{{"service":"partita","version":"{}","ready":{},"draining":{draining},"uptime_seconds":{},"connections":{},"database":{details}}}"#,
+            self.version,
+            ready && !draining,
+            self.started.elapsed().as_secs(),
+            self.telemetry.connections_open(),
+        );
+        written.expect("a String takes every write");
+        json
+    }
+}
+
+impl fmt::Debug for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoints").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+fn respond(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(status, body);
+    response.headers.insert(CONTENT_TYPE, kind);
+    response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
