@@ -23,11 +23,15 @@
 pub mod clock;
 pub mod consistency;
 pub mod document;
+pub mod epk;
 pub mod error;
 pub mod id;
 pub mod json;
 pub mod limits;
+mod murmur;
+pub mod partition_key;
 pub mod path;
+pub mod policy;
 pub mod usage;
 pub mod value;
 
@@ -36,12 +40,24 @@ pub use consistency::Consistency;
 pub use document::{
     Document, Leaf, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp, unstamp,
 };
+pub use epk::{Epk, EpkRange};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
     ContainerRid, DatabaseRid, Epoch, Etag, ItemRid, Lsn, OfferRid, RangeRid, check_item_id,
     check_resource_name,
 };
 pub use json::{JsonError, compact_object, write_string};
+pub use partition_key::{
+    HashVersion, KEY_MISMATCH, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,
+    PartitionKeyHeader,
+};
 pub use path::{IndexEnd, IndexPath, IndexStep, PropertyPath};
+pub use policy::{
+    BoundingBox, ChangeFeedPolicy, ClientEncryptionPolicy, CompositeIndex, CompositePath,
+    ComputedProperty, ConflictResolution, ContainerDefinition, EncryptedPath, FullTextPath,
+    FullTextPolicy, Geospatial, IndexingMode, IndexingPolicy, Language, Quantizer, SpatialIndex,
+    SpatialType, Throughput, UniqueKey, VectorDistance, VectorElement, VectorEmbedding,
+    VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
+};
 pub use usage::{Charge, Usage};
 pub use value::{Number, Object, Value};

@@ -25,11 +25,12 @@ pub const RESOURCE_NAME_CHARS_MAX: usize = 255;
 /// Operations in one patch: the service's limit.
 pub const PATCH_OPERATIONS_MAX: usize = 10;
 
-/// Bytes of a partition key under hash version 2 ("large partition keys").
-pub const KEY_BYTES_MAX_V2: usize = 2048;
+/// Bytes of a string in a partition key: the service's limit for large keys. Under hash version 1
+/// it documents 101, but takes longer strings and hashes their beginning, and so do we.
+pub const PARTITION_KEY_BYTES_MAX: usize = 2048;
 
-/// Bytes of a partition key under hash version 1: longer strings would share one hash.
-pub const KEY_BYTES_MAX_V1: usize = 101;
+/// Paths of a hierarchical partition key.
+pub const PARTITION_KEY_PATHS_MAX: usize = 3;
 
 /// Unique keys of one container.
 pub const UNIQUE_KEYS_MAX: usize = 10;
@@ -39,3 +40,50 @@ pub const UNIQUE_KEY_PATHS_MAX: usize = 16;
 
 /// Bytes of a query's text.
 pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
+
+/// Paths in each list of an indexing policy: the service's limit.
+pub const INDEX_PATHS_MAX: usize = 1500;
+
+/// Composite indexes of one container: the service's limit.
+pub const COMPOSITE_INDEXES_MAX: usize = 100;
+
+/// Paths of one composite index: the service's limits. With fewer than two it would be an ordinary
+/// index.
+pub const COMPOSITE_INDEX_PATHS_MIN: usize = 2;
+/// See [`COMPOSITE_INDEX_PATHS_MIN`].
+pub const COMPOSITE_INDEX_PATHS_MAX: usize = 8;
+
+/// Computed properties of one container: the service's limit.
+pub const COMPUTED_PROPERTIES_MAX: usize = 20;
+
+/// Elements of one vector: the service's limit.
+pub const VECTOR_DIMENSIONS_MAX: u32 = 4096;
+
+/// Elements of a vector whose policy states none.
+pub const VECTOR_DIMENSIONS_DEFAULT: u32 = 1536;
+
+/// Elements of a vector in a flat index: the service's limit.
+pub const VECTOR_FLAT_DIMENSIONS_MAX: u32 = 505;
+
+/// Bytes of one compressed vector; also never more than the vector has elements.
+pub const VECTOR_QUANTIZED_BYTES_MAX: u32 = 512;
+
+/// Candidates kept while a vector graph is built: the service's bounds.
+pub const VECTOR_SEARCH_LIST_MIN: u32 = 25;
+/// See [`VECTOR_SEARCH_LIST_MIN`].
+pub const VECTOR_SEARCH_LIST_MAX: u32 = 500;
+
+/// Request units per second one can provision at least, and in which steps.
+pub const THROUGHPUT_MANUAL_RU_MIN: u32 = 400;
+/// See [`THROUGHPUT_MANUAL_RU_MIN`].
+pub const THROUGHPUT_RU_STEP: u32 = 100;
+
+/// The lowest autoscale maximum, and the step of all others.
+pub const THROUGHPUT_AUTOSCALE_RU_MIN: u32 = 1000;
+
+/// Request units per second one can provision without asking: the service's default quota.
+pub const THROUGHPUT_RU_MAX: u32 = 1_000_000;
+
+/// Request units per second for which a new container gets one more partition. Clients' tests know
+/// the number.
+pub const INITIAL_PARTITION_RU: u32 = 6000;
