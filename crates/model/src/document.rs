@@ -17,9 +17,9 @@ use crate::value::Value;
 
 mod cursor;
 
-pub(crate) use self::cursor::{Member, element_texts, member_texts};
+pub(crate) use self::cursor::{depth_of, element_texts, member_texts};
 
-use self::cursor::{Cursor, parse_number};
+use self::cursor::{Cursor, Member, parse_number};
 
 /// An item's text, to be looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,11 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Raw<'a> {
+    /// The text is one value of a document.
+    pub(crate) fn new(text: &'a str) -> Raw<'a> {
+        Raw(text)
+    }
+
     /// The value's text.
     pub fn text(&self) -> &'a str {
         self.0

@@ -69,8 +69,8 @@ pub fn compact_object(text: &[u8]) -> Result<String, JsonError> {
 }
 
 /// [`compact_object`] for a value of any type.
-pub(crate) fn compact_value(text: &str) -> Result<String, JsonError> {
-    compact(text, OnlyObject::No)
+pub(crate) fn compact_value(text: &[u8]) -> Result<String, JsonError> {
+    compact(scan::utf8(text)?, OnlyObject::No)
 }
 
 #[derive(PartialEq)]

@@ -120,19 +120,43 @@ pub(crate) fn member_texts<'a>(object: &'a str) -> impl Iterator<Item = Member<'
     })
 }
 
-/// The elements of an array's text with their positions in it; none if it is no array.
-pub(crate) fn element_texts<'a>(
-    array: &'a str,
-) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
+/// An element of an array, as text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element<'a> {
+    pub(crate) text: &'a str,
+    /// Where `text` begins in the array's text.
+    pub(crate) start: usize,
+}
+
+/// The elements of an array's text; none if it is no array.
+pub(crate) fn element_texts<'a>(array: &'a str) -> impl Iterator<Item = Element<'a>> + use<'a> {
     let mut cursor = Cursor::new(array);
     let mut more = cursor.eat(b'[');
     std::iter::from_fn(move || {
         more.take()?;
         let start = cursor.at;
-        let value = cursor.value()?;
+        let text = cursor.value()?;
         more = cursor.eat(b',');
-        Some((start, value))
+        Some(Element { text, start })
     })
+}
+
+/// How many arrays and objects are open at the deepest place of a value.
+pub(crate) fn depth_of(value: &str) -> usize {
+    let mut cursor = Cursor::new(value);
+    let (mut open, mut deepest) = (0_usize, 0);
+    while let Some(byte) = cursor.peek() {
+        match byte {
+            b'"' if cursor.string().is_none() => break,
+            b'"' => continue,
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+        cursor.at += 1;
+    }
+    deepest
 }
 
 /// The double of a number literal. Most numbers in documents are short integers, which need no
