@@ -38,14 +38,14 @@ impl Filter {
         lowered.map(|condition| Filter { condition }).map_err(|error| error.into_error(text))
     }
 
-    /// Parses the condition of a patch, `FROM x [WHERE expr]`. Fails as [`Filter::parse_query`] does.
+    /// Parses the condition of a patch, `FROM x [WHERE expr]`; fails as [`Filter::parse_query`].
     pub fn parse_condition(text: &str) -> Result<Filter> {
         let parsed = parser::parse_condition(text);
         let lowered = parsed.and_then(|statement| lower::filter(&statement, &[]));
         lowered.map(|condition| Filter { condition }).map_err(|error| error.into_error(text))
     }
 
-    /// Is the condition the boolean true for this row? False, undefined and everything else are not.
+    /// Is the condition the boolean true for this row? False, undefined and all else are not.
     pub fn matches(&self, row: &Value) -> bool {
         eval::holds(&self.condition, row)
     }

@@ -14,7 +14,7 @@
 //! name ([`ErrorKind::Unsupported`](partita_model::ErrorKind::Unsupported)), never approximated.
 //!
 //! Invariant: no text and no row makes this crate panic or recurse without bound. Nesting is
-//! limited while parsing; chains of operators are lists, not towers, so their length costs no stack.
+//! limited while parsing; chains of operators are lists, so their length costs no stack.
 
 mod compare;
 mod eval;

@@ -1,8 +1,8 @@
 //! Numbers: `+ - * / %` and the bit operators.
 //!
-//! Two exact integers stay exact while the result fits 64 bits, and become doubles when it does not;
-//! division is exact only when nothing remains. Everything else is IEEE double arithmetic, infinity
-//! and NaN included. Bit operators follow JavaScript: both sides are reduced to 32 bits first.
+//! Two exact integers stay exact while the result fits 64 bits, and become doubles when it does
+//! not; division is exact only when nothing remains. Everything else is IEEE double arithmetic,
+//! infinity and NaN included. Bit operators follow JavaScript: both sides become 32 bits first.
 
 use crate::ir::BinaryOperator;
 use partita_model::{Number, Value};
