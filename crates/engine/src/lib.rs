@@ -1,1 +1,44 @@
-//! placeholder
+//! The database itself: partitions, items, indexes, the catalog. Knows no wire and no socket.
+//!
+//! A newcomer reads in this order: `op.rs` (everything the database can do, as data), `database.rs`
+//! (the one entry), `catalog/` (what there is, and where), `item/` (reading and writing), `keys.rs`
+//! and `record.rs` (what it looks like in the store), `index.rs`, `pricing.rs`.
+//!
+//! **The life of a point read.** `Database::execute` → `item/mod.rs` resolves the container from the
+//! catalog's copy in memory, completes the key, hashes it, and finds the partition by binary search →
+//! `item/read.rs` takes a snapshot of that partition, checks the session token, and gets one record →
+//! the text inside it rises as it is; `pricing.rs` puts a number on what was used.
+//!
+//! **The life of a write.** `item/draft.rs` understands what was sent → `item/write.rs` looks at what
+//! is stored and decides → `item/batch.rs` computes everything that changes: item, index entries,
+//! counters, feed → the store decides in order and commits together with others → the ticket
+//! resolves when it is durable. A conflict goes back to "looks at what is stored".
+//!
+//! Invariants:
+//! - Nothing here asks the operating system for time, randomness or threads: they are handed in.
+//! - Nothing here builds a storage key outside `keys.rs` and `catalog/`.
+//! - No lock is held while waiting for the store.
+//! - An item, its index entries, its unique keys, its feed record and the counters change together.
+
+mod access;
+mod catalog;
+mod check;
+mod context;
+mod database;
+mod feed;
+mod index;
+mod item;
+mod keys;
+mod op;
+mod pricing;
+mod record;
+mod resources;
+mod session;
+mod wait;
+
+pub use catalog::{Container, Database as DatabaseResource, Offer, Partition, Policies};
+pub use check::{CheckReport, Finding};
+pub use context::{Access, Context};
+pub use database::{Database, DatabaseStatus, EngineSettings};
+pub use op::*;
+pub use wait::block_on;

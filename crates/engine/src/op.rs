@@ -11,12 +11,11 @@
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
-    Value,
+    Charge, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput, Value,
 };
 use partita_query::Filter;
 
-use crate::catalog::{Container, Database as DatabaseRecord, Offer};
+use crate::catalog::{Container, Database as DatabaseResource, Offer};
 
 /// A database by name or resource id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +46,16 @@ pub enum EtagPattern {
 }
 
 /// The part of a container that a feed covers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
     All,
     /// A full key, or a prefix of a hierarchical key.
     PartitionKey(PartitionKeyHeader),
     /// One physical partition by its range id, and within it possibly only some EPKs.
-    Range { id: String, within: Option<EpkRange> },
+    Range {
+        id: String,
+        within: Option<EpkRange>,
+    },
     /// Some EPKs. If they lie in several physical partitions, the answer is a `RangeGone` error.
     Epks(EpkRange),
 }
@@ -79,11 +81,23 @@ pub struct ItemPath {
 /// An operation.
 #[derive(Debug)]
 pub enum Op {
-    CreateDatabase { name: String, throughput: Option<Throughput> },
-    ReadDatabase { database: DatabasePath, condition: Option<Condition> },
-    DeleteDatabase { database: DatabasePath, condition: Option<Condition> },
+    CreateDatabase {
+        name: String,
+        throughput: Option<Throughput>,
+    },
+    ReadDatabase {
+        database: DatabasePath,
+        condition: Option<Condition>,
+    },
+    DeleteDatabase {
+        database: DatabasePath,
+        condition: Option<Condition>,
+    },
     /// All databases, or those the filter keeps.
-    ListDatabases { filter: Option<Filter>, page: PageRequest },
+    ListDatabases {
+        filter: Option<Filter>,
+        page: PageRequest,
+    },
 
     CreateContainer {
         database: DatabasePath,
@@ -95,27 +109,82 @@ pub enum Op {
         /// Clients older than 2018-12-31 may create containers without a partition key.
         key_required: KeyRequired,
     },
-    ReadContainer { container: ContainerPath, condition: Option<Condition> },
-    ReplaceContainer { container: ContainerPath, body: Value, condition: Option<Condition> },
-    DeleteContainer { container: ContainerPath, condition: Option<Condition> },
-    ListContainers { database: DatabasePath, filter: Option<Filter>, page: PageRequest },
+    ReadContainer {
+        container: ContainerPath,
+        condition: Option<Condition>,
+    },
+    ReplaceContainer {
+        container: ContainerPath,
+        body: Value,
+        condition: Option<Condition>,
+    },
+    DeleteContainer {
+        container: ContainerPath,
+        condition: Option<Condition>,
+    },
+    ListContainers {
+        database: DatabasePath,
+        filter: Option<Filter>,
+        page: PageRequest,
+    },
     /// Sizes and counts of a container and of each of its partitions.
-    ContainerStatistics { container: ContainerPath },
+    ContainerStatistics {
+        container: ContainerPath,
+    },
     /// The partition key ranges. `known` is the epoch the client has seen.
-    ListPartitions { container: ContainerPath, known: Option<EtagPattern> },
+    ListPartitions {
+        container: ContainerPath,
+        known: Option<EtagPattern>,
+    },
 
-    ReadOffer { rid: String },
+    ReadOffer {
+        rid: String,
+    },
     /// The offer with a changed content. `migrate` allows the change between manual and autoscale.
-    ReplaceOffer { rid: String, throughput: Throughput, migrate: Migrate, condition: Option<Condition> },
-    ListOffers { filter: Option<Filter>, page: PageRequest },
+    ReplaceOffer {
+        rid: String,
+        throughput: Throughput,
+        migrate: Migrate,
+        condition: Option<Condition>,
+    },
+    ListOffers {
+        filter: Option<Filter>,
+        page: PageRequest,
+    },
 
-    CreateItem { container: ContainerPath, item: NewItem },
-    UpsertItem { container: ContainerPath, item: NewItem, condition: Option<Condition> },
-    ReplaceItem { path: ItemPath, item: NewItem, condition: Option<Condition> },
-    PatchItem { path: ItemPath, patch: Patch, filter: Option<Filter>, condition: Option<Condition> },
-    ReadItem { path: ItemPath, condition: Option<Condition> },
-    DeleteItem { path: ItemPath, condition: Option<Condition> },
-    ListItems { container: ContainerPath, scope: Scope, page: PageRequest },
+    CreateItem {
+        container: ContainerPath,
+        item: NewItem,
+    },
+    UpsertItem {
+        container: ContainerPath,
+        item: NewItem,
+        condition: Option<Condition>,
+    },
+    ReplaceItem {
+        path: ItemPath,
+        item: NewItem,
+        condition: Option<Condition>,
+    },
+    PatchItem {
+        path: ItemPath,
+        patch: Patch,
+        filter: Option<Filter>,
+        condition: Option<Condition>,
+    },
+    ReadItem {
+        path: ItemPath,
+        condition: Option<Condition>,
+    },
+    DeleteItem {
+        path: ItemPath,
+        condition: Option<Condition>,
+    },
+    ListItems {
+        container: ContainerPath,
+        scope: Scope,
+        page: PageRequest,
+    },
 }
 
 /// Must a new container name its partition key?
@@ -168,21 +237,53 @@ pub struct Served {
 /// What came out.
 #[derive(Debug)]
 pub enum Outcome {
-    Database { database: Arc<DatabaseRecord>, change: Change },
-    Databases { databases: Vec<Arc<DatabaseRecord>>, continuation: Option<String> },
+    Database {
+        database: Arc<DatabaseResource>,
+        change: Change,
+    },
+    Databases {
+        databases: Vec<Arc<DatabaseResource>>,
+        continuation: Option<String>,
+    },
     /// The container itself is in [`Reply::container`].
-    Container { change: Change },
-    Containers { database: Arc<DatabaseRecord>, containers: Vec<Arc<Container>>, continuation: Option<String> },
-    Statistics { partitions: Vec<PartitionStatistics> },
+    Container {
+        change: Change,
+    },
+    Containers {
+        database: Arc<DatabaseResource>,
+        containers: Vec<Arc<Container>>,
+        continuation: Option<String>,
+    },
+    Statistics {
+        partitions: Vec<PartitionStatistics>,
+    },
     /// `unchanged` when the client's epoch is the current one.
-    Partitions { etag: String, unchanged: bool },
-    Offer { offer: Arc<Offer>, change: Change },
-    Offers { offers: Vec<Arc<Offer>>, continuation: Option<String> },
+    Partitions {
+        etag: String,
+        unchanged: bool,
+    },
+    Offer {
+        offer: Arc<Offer>,
+        change: Change,
+    },
+    Offers {
+        offers: Vec<Arc<Offer>>,
+        continuation: Option<String>,
+    },
     /// One item's stored text, system properties included.
-    Item { etag: Etag, body: ItemBody, change: Change },
-    Items { items: Vec<ItemBody>, continuation: Option<String> },
+    Item {
+        etag: Etag,
+        body: ItemBody,
+        change: Change,
+    },
+    Items {
+        items: Vec<ItemBody>,
+        continuation: Option<String>,
+    },
     /// A condition on a read said that the client has it already.
-    NotModified { etag: String },
+    NotModified {
+        etag: String,
+    },
     Deleted,
 }
 
@@ -205,4 +306,3 @@ pub struct PartitionStatistics {
 /// The JSON text of an item, shared with the store's buffers where possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemBody(pub bytes::Bytes);
-

@@ -1,0 +1,137 @@
+//! Changes to the catalog, gathered into one batch.
+//!
+//! Every change says what it relies on: a name that is free, a record that is still as it was read,
+//! a database without new containers. So two clients that create the same container at once get one
+//! success and one conflict, and a database is never deleted under a container that is being made.
+
+use partita_model::keycode;
+use partita_model::{DatabaseRid, Lsn, OfferRid};
+use partita_storage::{Batch, Space};
+
+use super::store::{CHILDREN, CONTAINER, DATABASE, OFFER};
+use super::{Container, Database, Offer, codec};
+
+/// Names a record of the catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RecordKey {
+    Database { name: String },
+    Container { database: DatabaseRid, name: String },
+    Offer { rid: OfferRid },
+}
+
+impl RecordKey {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32);
+        match self {
+            RecordKey::Database { name } => {
+                out.push(DATABASE);
+                keycode::put_str(&mut out, name);
+            }
+            RecordKey::Container { database, name } => {
+                out.push(CONTAINER);
+                keycode::put_u64(&mut out, u64::from(database.0));
+                keycode::put_str(&mut out, name);
+            }
+            RecordKey::Offer { rid } => {
+                out.push(OFFER);
+                keycode::put_u64(&mut out, u64::from(rid.0));
+            }
+        }
+        out
+    }
+}
+
+/// The counter of a database's containers.
+pub(crate) fn children_key(database: DatabaseRid) -> Vec<u8> {
+    let mut out = vec![CHILDREN];
+    keycode::put_u64(&mut out, u64::from(database.0));
+    out
+}
+
+/// A batch for the catalog and the records it touches.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(super) batch: Batch,
+    pub(super) touched: Vec<RecordKey>,
+}
+
+impl Changes {
+    pub(crate) fn create_database(&mut self, database: &Database) {
+        self.create(database_key(database), codec::encode_database(database));
+    }
+
+    /// Deletes a database; `children` is the LSN of its last container created or deleted.
+    pub(crate) fn delete_database(&mut self, database: &Database, children: Option<Lsn>) {
+        self.delete(database_key(database), database.lsn);
+        let key = children_key(database.rid);
+        match children {
+            Some(lsn) => {
+                self.batch.expect_unchanged(Space::Meta, key.clone(), lsn);
+                self.batch.delete(Space::Meta, key);
+            }
+            None => self.batch.expect_absent(Space::Meta, key),
+        }
+    }
+
+    pub(crate) fn create_container(&mut self, container: &Container) {
+        let database = &container.database;
+        let parent = database_key(database).encode();
+        self.batch.expect_unchanged(Space::Meta, parent, database.lsn);
+        self.batch.add(Space::Meta, children_key(database.rid), 1);
+        self.create(container_key(container), codec::encode_container(container));
+    }
+
+    pub(crate) fn replace_container(&mut self, container: &Container) {
+        let key = container_key(container);
+        self.replace(key, container.lsn, codec::encode_container(container));
+    }
+
+    pub(crate) fn delete_container(&mut self, container: &Container) {
+        self.batch.add(Space::Meta, children_key(container.rid.database), -1);
+        self.delete(container_key(container), container.lsn);
+    }
+
+    /// Deletes a container together with its database, whose deletion guards the set.
+    pub(crate) fn delete_container_with_database(&mut self, container: &Container) {
+        self.delete(container_key(container), container.lsn);
+    }
+
+    pub(crate) fn create_offer(&mut self, offer: &Offer) {
+        self.create(RecordKey::Offer { rid: offer.rid }, codec::encode_offer(offer));
+    }
+
+    pub(crate) fn replace_offer(&mut self, offer: &Offer) {
+        self.replace(RecordKey::Offer { rid: offer.rid }, offer.lsn, codec::encode_offer(offer));
+    }
+
+    pub(crate) fn delete_offer(&mut self, offer: &Offer) {
+        self.delete(RecordKey::Offer { rid: offer.rid }, offer.lsn);
+    }
+
+    fn create(&mut self, key: RecordKey, value: Vec<u8>) {
+        self.batch.expect_absent(Space::Meta, key.encode());
+        self.batch.put(Space::Meta, key.encode(), value);
+        self.touched.push(key);
+    }
+
+    fn replace(&mut self, key: RecordKey, lsn: Lsn, value: Vec<u8>) {
+        self.batch.expect_unchanged(Space::Meta, key.encode(), lsn);
+        self.batch.put(Space::Meta, key.encode(), value);
+        self.touched.push(key);
+    }
+
+    fn delete(&mut self, key: RecordKey, lsn: Lsn) {
+        self.batch.expect_unchanged(Space::Meta, key.encode(), lsn);
+        self.batch.delete(Space::Meta, key.encode());
+        self.touched.push(key);
+    }
+}
+
+fn database_key(database: &Database) -> RecordKey {
+    RecordKey::Database { name: database.name.clone() }
+}
+
+fn container_key(container: &Container) -> RecordKey {
+    let name = container.definition.name.clone();
+    RecordKey::Container { database: container.rid.database, name }
+}

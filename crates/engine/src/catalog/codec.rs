@@ -1,0 +1,222 @@
+//! Catalog records as JSON texts, there and back.
+//!
+//! JSON because these records are few and small, because people who look into a store should be able
+//! to read them, and because a container's definition is JSON anyway.
+
+use std::sync::Arc;
+
+use partita_model::{
+    ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Error, ErrorKind, Etag,
+    IndexingPolicy, Object, OfferRid, Result, Throughput, Value,
+};
+use partita_storage::{PartitionId, Record};
+
+use super::{Container, Database, Offer, Partition, Policies, RidSource};
+
+pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
+    object()
+        .with("rid", i64::from(database.rid.0))
+        .with("name", database.name.as_str())
+        .with("etag", database.etag.to_string())
+        .with("ts", seconds(database.ts))
+        .into_bytes()
+}
+
+pub(crate) fn database(record: &Record) -> Result<Database> {
+    let fields = Fields::of("database", record)?;
+    Ok(Database {
+        rid: DatabaseRid(fields.number("rid")?),
+        name: fields.text("name")?.to_owned(),
+        etag: fields.etag()?,
+        ts: fields.number("ts")?,
+        lsn: record.lsn,
+    })
+}
+
+pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
+    let partitions = container.partitions.iter().map(encode_partition).collect::<Vec<Value>>();
+    let former = container.policies.former.iter().map(|(version, policy)| {
+        Value::from(
+            Object::new().with("version", i64::from(*version)).with("policy", policy.to_value()),
+        )
+    });
+    object()
+        .with("rid", i64::from(container.rid.container))
+        .with("definition", container.definition.to_value())
+        .with("etag", container.etag.to_string())
+        .with("ts", seconds(container.ts))
+        .with("epoch", seconds(container.epoch.0))
+        .with("partitions", partitions)
+        .with("policyVersion", i64::from(container.policies.current))
+        .with("formerPolicies", former.collect::<Vec<Value>>())
+        .into_bytes()
+}
+
+pub(crate) fn container(database: &Arc<Database>, record: &Record) -> Result<Container> {
+    let fields = Fields::of("container", record)?;
+    let partitions = fields.list("partitions")?.iter().map(partition).collect::<Result<_>>()?;
+    let former = fields.list("formerPolicies")?.iter().map(former_policy).collect::<Result<_>>()?;
+    Ok(Container {
+        database: Arc::clone(database),
+        rid: ContainerRid { database: database.rid, container: fields.number("rid")? },
+        definition: ContainerDefinition::from_stored(fields.value("definition")?)?,
+        etag: fields.etag()?,
+        ts: fields.number("ts")?,
+        partitions,
+        epoch: Epoch(fields.number("epoch")?),
+        policies: Policies { current: fields.number("policyVersion")?, former },
+        lsn: record.lsn,
+    })
+}
+
+pub(crate) fn encode_offer(offer: &Offer) -> Vec<u8> {
+    let throughput = match &offer.throughput {
+        Throughput::Manual(ru) => object().with("manual", i64::from(*ru)),
+        Throughput::Autoscale { max, increment_percent } => {
+            let autoscale = object().with("autoscaleMax", i64::from(*max));
+            match increment_percent {
+                Some(percent) => autoscale.with("incrementPercent", i64::from(*percent)),
+                None => autoscale,
+            }
+        }
+    };
+    object()
+        .with("rid", i64::from(offer.rid.0))
+        .with("ownerLink", offer.owner_link.as_str())
+        .with("ownerRid", offer.owner_rid.as_str())
+        .with("throughput", Value::from(throughput.0))
+        .with("highestEver", i64::from(offer.highest_ever))
+        .with("replacedAt", seconds(offer.replaced_at))
+        .with("etag", offer.etag.to_string())
+        .with("ts", seconds(offer.ts))
+        .into_bytes()
+}
+
+pub(crate) fn offer(record: &Record) -> Result<Offer> {
+    let fields = Fields::of("offer", record)?;
+    let throughput = fields.value("throughput")?;
+    let number = |name: &str| throughput.get(name).and_then(Value::as_i64);
+    let narrow = |n: i64| u32::try_from(n).map_err(|_| damaged("offer", "throughput"));
+    let throughput = match (number("manual"), number("autoscaleMax")) {
+        (Some(ru), _) => Throughput::Manual(narrow(ru)?),
+        (None, Some(max)) => Throughput::Autoscale {
+            max: narrow(max)?,
+            increment_percent: number("incrementPercent").map(narrow).transpose()?,
+        },
+        (None, None) => return Err(damaged("offer", "throughput")),
+    };
+    Ok(Offer {
+        rid: OfferRid(fields.number("rid")?),
+        owner_link: fields.text("ownerLink")?.to_owned(),
+        owner_rid: fields.text("ownerRid")?.to_owned(),
+        throughput,
+        highest_ever: fields.number("highestEver")?,
+        replaced_at: fields.number("replacedAt")?,
+        etag: fields.etag()?,
+        ts: fields.number("ts")?,
+        lsn: record.lsn,
+    })
+}
+
+fn encode_partition(partition: &Partition) -> Value {
+    let parents = partition.parents.iter().map(|id| Value::from(i64::from(*id)));
+    let fields = object()
+        .with("rangeId", i64::from(partition.range_id))
+        .with("id", seconds(partition.id.0))
+        .with("min", partition.epks.min.to_string())
+        .with("max", partition.epks.max.to_string())
+        .with("parents", parents.collect::<Vec<Value>>());
+    Value::from(fields.0)
+}
+
+fn partition(value: &Value) -> Result<Partition> {
+    let fields = Fields { what: "partition", value: value.clone() };
+    let epk = |name| Epk::parse_hex(fields.text(name)?).ok_or_else(|| damaged(fields.what, name));
+    let parent = |value: &Value| {
+        value
+            .as_i64()
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or_else(|| damaged("partition", "parents"))
+    };
+    let range_id = fields.number("rangeId")?;
+    Ok(Partition {
+        range_id,
+        id: PartitionId(fields.number("id")?),
+        epks: EpkRange { min: epk("min")?, max: epk("max")? },
+        parents: fields.list("parents")?.iter().map(parent).collect::<Result<_>>()?,
+        rids: Arc::new(RidSource::new(range_id)),
+    })
+}
+
+fn former_policy(value: &Value) -> Result<(u32, IndexingPolicy)> {
+    let fields = Fields { what: "former policy", value: value.clone() };
+    Ok((fields.number("version")?, IndexingPolicy::parse(fields.value("policy")?)?))
+}
+
+/// Builds a JSON object field by field.
+struct Builder(Object);
+
+fn object() -> Builder {
+    Builder(Object::new())
+}
+
+impl Builder {
+    fn with(self, name: &str, value: impl Into<Value>) -> Builder {
+        Builder(self.0.with(name, value.into()))
+    }
+
+    fn into_bytes(self) -> Vec<u8> {
+        Value::from(self.0).to_json().into_bytes()
+    }
+}
+
+/// Times and counters are far below 2^63.
+fn seconds(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Reads a record's fields; what is missing or of another type is damage.
+struct Fields {
+    what: &'static str,
+    value: Value,
+}
+
+impl Fields {
+    fn of(what: &'static str, record: &Record) -> Result<Fields> {
+        let value = Value::parse(&record.value).map_err(|e| {
+            Error::new(ErrorKind::Corrupt, format!("the catalog's record of a {what}: {e}"))
+        })?;
+        Ok(Fields { what, value })
+    }
+
+    fn value(&self, name: &str) -> Result<&Value> {
+        self.value.get(name).ok_or_else(|| damaged(self.what, name))
+    }
+
+    fn text(&self, name: &str) -> Result<&str> {
+        self.value(name)?.as_str().ok_or_else(|| damaged(self.what, name))
+    }
+
+    fn number<N: TryFrom<i64>>(&self, name: &str) -> Result<N> {
+        let number = self.value(name)?.as_i64().and_then(|n| N::try_from(n).ok());
+        number.ok_or_else(|| damaged(self.what, name))
+    }
+
+    fn list(&self, name: &str) -> Result<&[Value]> {
+        match self.value(name)? {
+            Value::Array(items) => Ok(items),
+            _ => Err(damaged(self.what, name)),
+        }
+    }
+
+    fn etag(&self) -> Result<Etag> {
+        Etag::parse(self.text("etag")?).ok_or_else(|| damaged(self.what, "etag"))
+    }
+}
+
+fn damaged(what: &str, field: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the catalog's record of a {what} has no valid '{field}'"),
+    )
+}

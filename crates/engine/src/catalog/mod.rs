@@ -1,0 +1,126 @@
+//! The catalog: which databases, containers, offers and partitions there are.
+//!
+//! The truth is a set of small records in the catalog's own partition of the store (`store.rs`).
+//! Requests read a copy in memory, an immutable [`Catalog`] behind an `Arc`: resolving a container
+//! takes no lock and no I/O. Changes are batches with expectations, as every write; after a commit
+//! the touched records are read back from a fresh snapshot and a new copy replaces the old one
+//! (`changes.rs`), so the copy moves only forward, whatever order the commits' waiters wake in.
+//!
+//! A path is resolved by names first and by resource ids second (`resolve.rs`).
+
+mod changes;
+mod codec;
+mod resolve;
+mod resource;
+mod rids;
+mod store;
+mod value;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use partita_model::{ContainerRid, DatabaseRid, OfferRid};
+
+pub(crate) use changes::Changes;
+pub(crate) use resolve::{AddressedBy, Resolved};
+pub use resource::{Container, Database, Offer, Partition, Policies};
+pub(crate) use rids::RidSource;
+pub(crate) use store::CatalogStore;
+
+/// All resources at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalog {
+    names: HashMap<String, DatabaseRid>,
+    databases: BTreeMap<DatabaseRid, Arc<Contents>>,
+    offers: BTreeMap<OfferRid, Arc<Offer>>,
+    offer_of: HashMap<String, OfferRid>,
+}
+
+/// A database with its containers.
+#[derive(Clone, Debug)]
+struct Contents {
+    database: Arc<Database>,
+    names: HashMap<String, ContainerRid>,
+    containers: BTreeMap<ContainerRid, Arc<Container>>,
+}
+
+impl Catalog {
+    /// All databases in the order of their resource ids.
+    pub(crate) fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
+        self.databases.values().map(|contents| &contents.database)
+    }
+
+    /// All containers of a database in the order of their resource ids.
+    pub(crate) fn containers(
+        &self,
+        database: DatabaseRid,
+    ) -> impl Iterator<Item = &Arc<Container>> {
+        self.databases.get(&database).into_iter().flat_map(|contents| contents.containers.values())
+    }
+
+    /// All containers of all databases.
+    pub(crate) fn all_containers(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.databases.values().flat_map(|contents| contents.containers.values())
+    }
+
+    /// All offers in the order of their resource ids.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = &Arc<Offer>> {
+        self.offers.values()
+    }
+
+    pub(crate) fn offer(&self, rid: OfferRid) -> Option<&Arc<Offer>> {
+        self.offers.get(&rid)
+    }
+
+    /// The offer of a database or container, by the owner's resource id.
+    pub(crate) fn offer_of(&self, owner_rid: &str) -> Option<&Arc<Offer>> {
+        self.offers.get(self.offer_of.get(owner_rid)?)
+    }
+
+    pub(crate) fn insert_database(&mut self, database: Arc<Database>) {
+        self.names.insert(database.name.clone(), database.rid);
+        let contents = match self.databases.get(&database.rid) {
+            Some(old) => Contents { database: Arc::clone(&database), ..(**old).clone() },
+            None => Contents {
+                database: Arc::clone(&database),
+                names: HashMap::new(),
+                containers: BTreeMap::new(),
+            },
+        };
+        self.databases.insert(database.rid, Arc::new(contents));
+    }
+
+    pub(crate) fn remove_database(&mut self, name: &str) {
+        if let Some(rid) = self.names.remove(name) {
+            self.databases.remove(&rid);
+        }
+    }
+
+    pub(crate) fn insert_container(&mut self, container: Arc<Container>) {
+        if let Some(contents) = self.databases.get_mut(&container.rid.database) {
+            let contents = Arc::make_mut(contents);
+            contents.names.insert(container.definition.name.clone(), container.rid);
+            contents.containers.insert(container.rid, container);
+        }
+    }
+
+    pub(crate) fn remove_container(&mut self, database: DatabaseRid, name: &str) {
+        if let Some(contents) = self.databases.get_mut(&database) {
+            let contents = Arc::make_mut(contents);
+            if let Some(rid) = contents.names.remove(name) {
+                contents.containers.remove(&rid);
+            }
+        }
+    }
+
+    pub(crate) fn insert_offer(&mut self, offer: Arc<Offer>) {
+        self.offer_of.insert(offer.owner_rid.clone(), offer.rid);
+        self.offers.insert(offer.rid, offer);
+    }
+
+    pub(crate) fn remove_offer(&mut self, rid: OfferRid) {
+        if let Some(offer) = self.offers.remove(&rid) {
+            self.offer_of.remove(&offer.owner_rid);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The resources of the catalog.
+
+use std::sync::Arc;
+
+use partita_model::{
+    ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Etag, IndexingPolicy,
+    ItemRid, Lsn, OfferRid, Throughput,
+};
+use partita_storage::PartitionId;
+
+use super::RidSource;
+
+/// A database: a name for a set of containers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    pub rid: DatabaseRid,
+    pub name: String,
+    pub etag: Etag,
+    /// Unix seconds of the last write.
+    pub ts: u64,
+    /// The LSN of its record: what a change of it expects.
+    pub(crate) lsn: Lsn,
+}
+
+impl Database {
+    /// The link by resource ids, `dbs/…/`.
+    pub fn self_link(&self) -> String {
+        format!("dbs/{}/", self.rid)
+    }
+}
+
+/// A container: its definition and its partitions.
+#[derive(Clone, Debug)]
+pub struct Container {
+    pub database: Arc<Database>,
+    pub rid: ContainerRid,
+    pub definition: ContainerDefinition,
+    pub etag: Etag,
+    /// Unix seconds of the last write.
+    pub ts: u64,
+    /// In EPK order, covering everything without gap or overlap.
+    pub partitions: Vec<Partition>,
+    /// Grows with every change of the partitions.
+    pub epoch: Epoch,
+    /// The indexing policies that items were written under.
+    pub policies: Policies,
+    pub(crate) lsn: Lsn,
+}
+
+/// The indexing policies of a container over time. An item's record says under which version its
+/// index entries were made; removing them needs that policy, not the current one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policies {
+    pub(crate) current: u32,
+    /// Policies before the current one, with their versions.
+    pub(crate) former: Vec<(u32, IndexingPolicy)>,
+}
+
+/// One physical partition: a half-open range of EPKs.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// The id that clients see; never reused within the container.
+    pub range_id: u32,
+    /// Where the store keeps it.
+    pub id: PartitionId,
+    pub epks: EpkRange,
+    /// All ancestors by split, oldest first.
+    pub parents: Vec<u32>,
+    pub(crate) rids: Arc<RidSource>,
+}
+
+impl Container {
+    /// The link by resource ids, `dbs/…/colls/…/`.
+    pub fn self_link(&self) -> String {
+        format!("dbs/{}/colls/{}/", self.database.rid, self.rid)
+    }
+
+    /// The link by names, as they are (not percent-encoded).
+    pub fn alt_link(&self) -> String {
+        format!("dbs/{}/colls/{}", self.database.name, self.definition.name)
+    }
+
+    /// The resource id of one of its items.
+    pub fn item_rid(&self, item: u64) -> ItemRid {
+        ItemRid { container: self.rid, item }
+    }
+
+    /// The index of the partition that an EPK belongs to.
+    pub(crate) fn partition_index(&self, epk: &Epk) -> usize {
+        // The first range begins at the least EPK, so at least one begins at or before this one.
+        self.partitions.partition_point(|partition| partition.epks.min <= *epk).saturating_sub(1)
+    }
+
+    /// The policy of a version, for index entries made under it.
+    pub(crate) fn policy(&self, version: u32) -> Option<&IndexingPolicy> {
+        if version == self.policies.current {
+            return Some(&self.definition.indexing);
+        }
+        self.policies.former.iter().find(|(v, _)| *v == version).map(|(_, policy)| policy)
+    }
+}
+
+/// An offer: the throughput of a database or container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    pub rid: OfferRid,
+    /// The owner's self link.
+    pub owner_link: String,
+    /// The owner's resource id.
+    pub owner_rid: String,
+    pub throughput: Throughput,
+    /// The most that was ever provisioned: it bounds how far one may go down.
+    pub highest_ever: u32,
+    /// Unix seconds of the last replacement.
+    pub replaced_at: u64,
+    pub etag: Etag,
+    /// Unix seconds of the last write.
+    pub ts: u64,
+    pub(crate) lsn: Lsn,
+}

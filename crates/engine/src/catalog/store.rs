@@ -1,0 +1,267 @@
+//! The catalog's records in the store.
+//!
+//! ```text
+//! Meta of the catalog partition
+//!   01 database   name                → JSON
+//!   02 container  database rid · name → JSON, partitions included
+//!   03 offer      rid                 → JSON
+//!   04 children   database rid        → counter, touched by every container created or deleted
+//!   05 ids        —                   → partition ids below it may be in use
+//!   06 format     —                   → version of all formats in the store
+//! ```
+//!
+//! Names are in the keys, so "there is one already" is an expectation on a key. The children
+//! counter lets the deletion of a database expect that no container appeared meanwhile.
+
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use partita_model::keycode;
+use partita_model::{DatabaseRid, Error, ErrorKind, Lsn, Result};
+use partita_storage::{
+    Batch, Direction, Entry, KeyRange, PartitionId, Record, ScanLimit, Snapshot, Space,
+    StorageError, Store, counter,
+};
+
+use super::changes::{Changes, RecordKey, children_key};
+use super::{Catalog, codec};
+
+/// The partition that holds the catalog.
+pub(crate) const CATALOG: PartitionId = PartitionId(0);
+
+pub(super) const DATABASE: u8 = 0x01;
+pub(super) const CONTAINER: u8 = 0x02;
+pub(super) const OFFER: u8 = 0x03;
+pub(super) const CHILDREN: u8 = 0x04;
+const PARTITION_IDS: u8 = 0x05;
+const FORMAT: u8 = 0x06;
+
+const FORMAT_VERSION: u64 = 1;
+
+/// Partition ids are reserved in blocks, so that making a container costs no commit for its ids.
+const PARTITION_ID_BLOCK: u64 = 1_024;
+
+/// Scanning the catalog goes page by page.
+const LOAD_PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 4 << 20 };
+
+/// Reads and writes the catalog partition and keeps the copy that requests read.
+pub(crate) struct CatalogStore {
+    store: Arc<dyn Store>,
+    current: ArcSwap<Catalog>,
+    /// Held while a new copy is made from a snapshot, so that a later copy has a later snapshot.
+    refreshing: Mutex<()>,
+    ids: Mutex<IdBlock>,
+}
+
+/// The containers of a database, counted.
+pub(crate) struct Children {
+    pub(crate) count: usize,
+    /// The LSN of the last container created or deleted.
+    pub(crate) lsn: Option<Lsn>,
+}
+
+/// Partition ids that are ours to give out.
+struct IdBlock {
+    next: u64,
+    reserved_until: u64,
+}
+
+impl CatalogStore {
+    /// Opens the catalog of a store, making it if the store is new, and loads all of it.
+    pub(crate) fn open(store: Arc<dyn Store>) -> Result<CatalogStore> {
+        if !store.partitions()?.contains(&CATALOG) {
+            store.create_partitions(&[CATALOG], Lsn(0))?;
+        }
+        let snapshot = store.snapshot(CATALOG)?;
+        check_format(&*store, &*snapshot)?;
+        let used = read_number(&*snapshot, PARTITION_IDS)?.unwrap_or(0);
+        let catalog = load(&*snapshot)?;
+        drop_orphans(&*store, &catalog)?;
+        Ok(CatalogStore {
+            store,
+            current: ArcSwap::from_pointee(catalog),
+            refreshing: Mutex::new(()),
+            ids: Mutex::new(IdBlock { next: used + 1, reserved_until: used + 1 }),
+        })
+    }
+
+    /// The catalog as of now.
+    pub(crate) fn current(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.current.load()
+    }
+
+    /// Commits changes and shows them to the requests that come after.
+    pub(crate) async fn commit(&self, changes: Changes) -> std::result::Result<(), StorageError> {
+        self.store.submit(CATALOG, changes.batch).await?;
+        self.refresh(&changes.touched).map_err(|error| StorageError::Corrupt(error.to_string()))
+    }
+
+    /// How many containers a database has, straight from the store.
+    pub(crate) fn children(&self, database: DatabaseRid) -> Result<Children> {
+        let snapshot = self.store.snapshot(CATALOG)?;
+        match snapshot.get(Space::Meta, &children_key(database))? {
+            None => Ok(Children { count: 0, lsn: None }),
+            Some(record) => {
+                let count = usize::try_from(counter(&record.value)?).unwrap_or(0);
+                Ok(Children { count, lsn: Some(record.lsn) })
+            }
+        }
+    }
+
+    /// Ids for new partitions. A block is reserved durably before any id of it is used, so an id is
+    /// never used twice, not even when the process dies between making a partition and its record.
+    /// Reserving adds to a counter, so concurrent reservations need no order.
+    pub(crate) async fn take_partition_ids(&self, count: usize) -> Result<Vec<PartitionId>> {
+        let count = count as u64;
+        loop {
+            if let Some(ids) = self.take_reserved_ids(count) {
+                return Ok(ids);
+            }
+            let block = count.max(PARTITION_ID_BLOCK);
+            let mut batch = Batch::new();
+            batch.add(Space::Meta, vec![PARTITION_IDS], i64::try_from(block).unwrap_or(i64::MAX));
+            self.store.submit(CATALOG, batch).await?;
+            lock(&self.ids).reserved_until += block;
+        }
+    }
+
+    fn take_reserved_ids(&self, count: u64) -> Option<Vec<PartitionId>> {
+        let mut ids = lock(&self.ids);
+        let until = ids.next + count;
+        if until > ids.reserved_until {
+            return None;
+        }
+        let taken = (ids.next..until).map(PartitionId).collect();
+        ids.next = until;
+        Some(taken)
+    }
+
+    fn refresh(&self, touched: &[RecordKey]) -> Result<()> {
+        let _order = lock(&self.refreshing);
+        let snapshot = self.store.snapshot(CATALOG)?;
+        let mut copy = Catalog::clone(&self.current.load());
+        for key in touched {
+            apply(&mut copy, key, snapshot.get(Space::Meta, &key.encode())?)?;
+        }
+        self.current.store(Arc::new(copy));
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Applies a stored record, or its absence, to a copy of the catalog.
+fn apply(catalog: &mut Catalog, key: &RecordKey, record: Option<Record>) -> Result<()> {
+    match (key, record) {
+        (RecordKey::Database { .. }, Some(record)) => {
+            catalog.insert_database(Arc::new(codec::database(&record)?));
+        }
+        (RecordKey::Database { name }, None) => catalog.remove_database(name),
+        (RecordKey::Container { database, .. }, Some(record)) => {
+            insert_container(catalog, *database, &record)?;
+        }
+        (RecordKey::Container { database, name }, None) => {
+            catalog.remove_container(*database, name);
+        }
+        (RecordKey::Offer { .. }, Some(record)) => {
+            catalog.insert_offer(Arc::new(codec::offer(&record)?));
+        }
+        (RecordKey::Offer { rid }, None) => catalog.remove_offer(*rid),
+    }
+    Ok(())
+}
+
+fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Record) -> Result<()> {
+    // A database that went away in the same moment takes its containers along.
+    let Some(contents) = catalog.databases.get(&database) else { return Ok(()) };
+    let mut container = codec::container(&contents.database, record)?;
+    if let Some(old) = contents.containers.get(&container.rid) {
+        for partition in &mut container.partitions {
+            // Who gives out the resource ids of a partition stays the same as long as it lives.
+            if let Some(known) = old.partitions.iter().find(|p| p.id == partition.id) {
+                partition.rids = Arc::clone(&known.rids);
+            }
+        }
+    }
+    catalog.insert_container(Arc::new(container));
+    Ok(())
+}
+
+fn load(snapshot: &dyn Snapshot) -> Result<Catalog> {
+    let mut catalog = Catalog::default();
+    for entry in family(snapshot, DATABASE)? {
+        catalog.insert_database(Arc::new(codec::database(&entry.record)?));
+    }
+    for entry in family(snapshot, CONTAINER)? {
+        let database = keycode::Reader::new(entry.key.get(1..).unwrap_or_default()).u64();
+        let database = database.and_then(|rid| u32::try_from(rid).ok()).ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "the key of a container's record is damaged")
+        })?;
+        insert_container(&mut catalog, DatabaseRid(database), &entry.record)?;
+    }
+    for entry in family(snapshot, OFFER)? {
+        catalog.insert_offer(Arc::new(codec::offer(&entry.record)?));
+    }
+    Ok(catalog)
+}
+
+fn family(snapshot: &dyn Snapshot, tag: u8) -> Result<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut start = Bound::Included(vec![tag]);
+    loop {
+        let range = KeyRange { start, end: Bound::Excluded(vec![tag + 1]) };
+        let page = snapshot.scan(Space::Meta, &range, Direction::Forward, LOAD_PAGE)?;
+        let more = page.more;
+        entries.extend(page.entries);
+        match entries.last() {
+            Some(last) if more => start = Bound::Excluded(last.key.to_vec()),
+            _ => return Ok(entries),
+        }
+    }
+}
+
+/// Partitions that no container knows are left over from a creation or deletion that was cut off.
+fn drop_orphans(store: &dyn Store, catalog: &Catalog) -> Result<()> {
+    let known: std::collections::HashSet<PartitionId> = catalog
+        .all_containers()
+        .flat_map(|container| container.partitions.iter().map(|partition| partition.id))
+        .chain([CATALOG])
+        .collect();
+    let orphans: Vec<PartitionId> =
+        store.partitions()?.into_iter().filter(|id| !known.contains(id)).collect();
+    if !orphans.is_empty() {
+        tracing::info!(partitions = orphans.len(), "dropping partitions of unfinished changes");
+        store.drop_partitions(&orphans)?;
+    }
+    Ok(())
+}
+
+fn check_format(store: &dyn Store, snapshot: &dyn Snapshot) -> Result<()> {
+    match read_number(snapshot, FORMAT)? {
+        Some(FORMAT_VERSION) => Ok(()),
+        Some(other) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the data has format {other}, this version reads format {FORMAT_VERSION}; \
+                 use the version that wrote it, or export and import"
+            ),
+        )),
+        None => {
+            let mut batch = Batch::new();
+            batch.put(Space::Meta, vec![FORMAT], FORMAT_VERSION.to_be_bytes().to_vec());
+            store.submit(CATALOG, batch).wait()?;
+            Ok(())
+        }
+    }
+}
+
+fn read_number(snapshot: &dyn Snapshot, tag: u8) -> Result<Option<u64>> {
+    let Some(record) = snapshot.get(Space::Meta, &[tag])? else { return Ok(None) };
+    let bytes: [u8; 8] = record.value.as_ref().try_into().map_err(|_| {
+        Error::new(ErrorKind::Corrupt, format!("the catalog's number {tag} is damaged"))
+    })?;
+    Ok(Some(u64::from_be_bytes(bytes)))
+}

@@ -1,0 +1,183 @@
+//! Checking that a database is whole: every item with its index entries, nothing without an item.
+//!
+//! For each partition what should be there is computed from the items alone and compared with what
+//! is there: index entries, resource ids, unique keys, heads and totals. A difference is a finding; a
+//! whole database has none, whatever happened to the process that wrote it. It reads everything, so
+//! it is for tests and for `partita check`, not for serving.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use partita_model::Result;
+use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, counter};
+
+use crate::catalog::{Container, Partition};
+use crate::database::Database;
+use crate::item::derived_entries;
+use crate::keys::{self, Total};
+use crate::record::ItemRecord;
+
+const PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 4 << 20 };
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Partitions that were read.
+    pub partitions: u64,
+    /// Items that were read.
+    pub items: u64,
+    /// Index entries, resource ids and unique keys that were compared.
+    pub entries: u64,
+    /// What is wrong; empty for a whole database.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// `database/container`.
+    pub container: String,
+    /// The range id of the partition.
+    pub range_id: u32,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
+/// What the items of a partition call for.
+#[derive(Default)]
+struct Expected {
+    entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    heads: BTreeMap<Vec<u8>, i64>,
+    items: i64,
+    bytes: i64,
+}
+
+impl Database {
+    /// Reads everything and compares. Other writers must rest meanwhile.
+    pub fn check(&self) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        let catalog = self.catalog.current();
+        for container in catalog.all_containers() {
+            for partition in &container.partitions {
+                let view = self.store.snapshot(partition.id)?;
+                let wrong = check_partition(container, partition, &*view, &mut report)?;
+                let name = format!("{}/{}", container.database.name, container.definition.name);
+                report.findings.extend(wrong.into_iter().map(|what| Finding {
+                    container: name.clone(),
+                    range_id: partition.range_id,
+                    what,
+                }));
+                report.partitions += 1;
+            }
+        }
+        Ok(report)
+    }
+}
+
+fn check_partition(
+    container: &Container,
+    partition: &Partition,
+    view: &dyn Snapshot,
+    report: &mut CheckReport,
+) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    let mut expected = Expected::default();
+    for_each(view, Space::Items, everything(), &mut |entry| {
+        report.items += 1;
+        expect_item(container, partition, entry, &mut expected, &mut wrong)
+    })?;
+    let all = [keys::all_terms(), keys::all_rids(), keys::all_uniques()];
+    for range in all {
+        for_each(view, Space::Index, range, &mut |entry| {
+            report.entries += 1;
+            match expected.entries.remove(entry.key.as_ref()) {
+                None => wrong.push(format!("index entry {:02x?} has no item", &entry.key[..])),
+                Some(item) if item != entry.record.value => {
+                    wrong
+                        .push(format!("index entry {:02x?} leads to another item", &entry.key[..]));
+                }
+                Some(_) => {}
+            }
+            Ok(())
+        })?;
+    }
+    wrong.extend(expected.entries.keys().map(|key| format!("index entry {key:02x?} is missing")));
+    check_counters(view, &mut expected, &mut wrong)?;
+    Ok(wrong)
+}
+
+fn expect_item(
+    container: &Container,
+    partition: &Partition,
+    entry: &Entry,
+    expected: &mut Expected,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    let record = ItemRecord::decode(&entry.record.value)?;
+    let components = container.definition.partition_key.paths.len();
+    let Some(key) = keys::parse_item(&entry.key, components) else {
+        wrong.push(format!("item key {:02x?} is damaged", &entry.key[..]));
+        return Ok(());
+    };
+    if !partition.epks.contains(&key.epk) {
+        wrong.push(format!("item '{}' belongs to another partition", key.id));
+    }
+    let bytes = i64::try_from(entry.key.len() + record.body.len()).unwrap_or(i64::MAX);
+    expected.items += 1;
+    expected.bytes += bytes;
+    *expected.heads.entry(keys::head(&key.epk, &key.key)).or_default() +=
+        keys::head_delta(1, bytes);
+    for derived in derived_entries(container, &key, &record)? {
+        expected.entries.insert(derived, entry.key.to_vec());
+    }
+    Ok(())
+}
+
+fn check_counters(
+    view: &dyn Snapshot,
+    expected: &mut Expected,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    for_each(view, Space::Meta, keys::all_heads(), &mut |entry| {
+        let wanted = expected.heads.remove(entry.key.as_ref()).unwrap_or(0);
+        let found = counter(&entry.record.value)?;
+        if found != wanted {
+            let (found, wanted) = (keys::head_parts(found), keys::head_parts(wanted));
+            wrong.push(format!("a logical partition counts {found:?} instead of {wanted:?}"));
+        }
+        Ok(())
+    })?;
+    if !expected.heads.is_empty() {
+        wrong.push(format!("{} logical partitions have no head", expected.heads.len()));
+    }
+    for (which, wanted) in [(Total::Items, expected.items), (Total::Bytes, expected.bytes)] {
+        let record = view.get(Space::Meta, &keys::total(which))?;
+        let found = record.map_or(Ok(0), |record| counter(&record.value))?;
+        if found != wanted {
+            wrong.push(format!("the total of {which:?} is {found} instead of {wanted}"));
+        }
+    }
+    Ok(())
+}
+
+fn everything() -> KeyRange {
+    KeyRange { start: Bound::Unbounded, end: Bound::Unbounded }
+}
+
+fn for_each(
+    view: &dyn Snapshot,
+    space: Space,
+    mut range: KeyRange,
+    f: &mut dyn FnMut(&Entry) -> Result<()>,
+) -> Result<()> {
+    loop {
+        let page = view.scan(space, &range, Direction::Forward, PAGE)?;
+        for entry in &page.entries {
+            f(entry)?;
+        }
+        match page.entries.last() {
+            Some(last) if page.more => range.start = Bound::Excluded(last.key.to_vec()),
+            _ => return Ok(()),
+        }
+    }
+}

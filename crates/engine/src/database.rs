@@ -1,0 +1,205 @@
+//! The database: the one entry to everything below.
+//!
+//! [`Database::execute`] takes an operation through its stations: may the caller do it (`access.rs`),
+//! which resource does it mean (`catalog/`), do it (`item/`, `resources/`), and what does it cost
+//! (`pricing.rs`). It is async without a runtime: the only thing an operation ever waits for is a
+//! commit's ticket. Operations on the catalog also make and drop partitions, which blocks for a few
+//! milliseconds: run them on a thread that may wait (`wait.rs`).
+
+use std::sync::Arc;
+
+use partita_model::{Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result};
+use partita_storage::{Status, Store};
+
+use crate::access;
+use crate::catalog::{CatalogStore, Container};
+use crate::context::{Context, Work};
+use crate::op::{Op, Outcome, Reply};
+use crate::pricing;
+use crate::resources::fresh_etag;
+
+/// A database on a store. Cheap to share; all methods take `&self`.
+pub struct Database {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) catalog: CatalogStore,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    clock: Arc<dyn Clock>,
+    settings: EngineSettings,
+}
+
+/// What can be chosen about a database.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// The consistency of requests that ask for none.
+    pub default_consistency: Consistency,
+}
+
+impl Default for EngineSettings {
+    fn default() -> EngineSettings {
+        EngineSettings { default_consistency: Consistency::Session }
+    }
+}
+
+/// A few numbers about a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseStatus {
+    pub databases: usize,
+    pub containers: usize,
+    pub partitions: usize,
+    pub store: Status,
+}
+
+impl Database {
+    /// Opens the database that a store holds, or makes a new one in an empty store.
+    pub fn open(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        settings: EngineSettings,
+    ) -> Result<Arc<Database>> {
+        let catalog = CatalogStore::open(Arc::clone(&store))?;
+        Ok(Arc::new(Database { store, catalog, entropy, clock, settings }))
+    }
+
+    /// Does an operation.
+    pub async fn execute(&self, op: Op, context: &Context) -> Reply {
+        let mut work = Work::new(context);
+        let result = match access::check(context.access, &op) {
+            Ok(()) => self.dispatch(&mut work, op).await,
+            Err(error) => Err(error),
+        };
+        let result = result.map_err(|error| self.explain(&work, error));
+        let charge = pricing::charge(&work.usage, self.consistency(context));
+        Reply { result, charge, served: work.served, container: work.container }
+    }
+
+    /// A few numbers, read from memory.
+    pub fn status(&self) -> DatabaseStatus {
+        let catalog = self.catalog.current();
+        let partitions = catalog.all_containers().map(|container| container.partitions.len()).sum();
+        DatabaseStatus {
+            databases: catalog.databases().count(),
+            containers: catalog.all_containers().count(),
+            partitions,
+            store: self.store.status(),
+        }
+    }
+
+    /// Finishes what is under way and lets go of the store.
+    pub fn close(&self) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+
+    async fn dispatch(&self, work: &mut Work<'_>, op: Op) -> Result<Outcome> {
+        match op {
+            Op::ReadItem { path, condition } => self.read_item(work, &path, condition.as_ref()),
+            Op::CreateItem { container, item } => self.create_item(work, &container, item).await,
+            Op::UpsertItem { container, item, condition } => {
+                self.upsert_item(work, &container, item, condition).await
+            }
+            Op::ReplaceItem { path, item, condition } => {
+                self.replace_item(work, &path, item, condition).await
+            }
+            Op::PatchItem { path, patch, filter, condition } => {
+                self.patch_item(work, &path, patch, filter, condition).await
+            }
+            Op::DeleteItem { path, condition } => self.delete_item(work, &path, condition).await,
+            Op::ListItems { container, scope, page } => {
+                self.list_items(work, &container, &scope, &page)
+            }
+            op => self.dispatch_resource(work, op).await,
+        }
+    }
+
+    async fn dispatch_resource(&self, work: &mut Work<'_>, op: Op) -> Result<Outcome> {
+        match op {
+            Op::CreateDatabase { name, throughput } => {
+                self.create_database(work, name, throughput).await
+            }
+            Op::ReadDatabase { database, condition } => {
+                self.read_database(work, &database, condition.as_ref())
+            }
+            Op::DeleteDatabase { database, condition } => {
+                self.delete_database(work, &database, condition).await
+            }
+            Op::ListDatabases { filter, page } => self.list_databases(work, filter.as_ref(), &page),
+            Op::CreateContainer { database, body, throughput, key_required } => {
+                self.create_container(work, &database, &body, throughput, key_required).await
+            }
+            Op::ReadContainer { container, condition } => {
+                self.read_container(work, &container, condition.as_ref())
+            }
+            Op::ReplaceContainer { container, body, condition } => {
+                self.replace_container(work, &container, &body, condition).await
+            }
+            Op::DeleteContainer { container, condition } => {
+                self.delete_container(work, &container, condition).await
+            }
+            Op::ListContainers { database, filter, page } => {
+                self.list_containers(work, &database, filter.as_ref(), &page)
+            }
+            Op::ContainerStatistics { container } => self.container_statistics(work, &container),
+            Op::ListPartitions { container, known } => {
+                self.list_partitions(work, &container, known.as_ref())
+            }
+            Op::ReadOffer { rid } => self.read_offer(work, &rid),
+            Op::ReplaceOffer { rid, throughput, migrate, condition } => {
+                self.replace_offer(work, &rid, throughput, migrate, condition).await
+            }
+            Op::ListOffers { filter, page } => self.list_offers(work, filter.as_ref(), &page),
+            Op::ReadItem { .. }
+            | Op::CreateItem { .. }
+            | Op::UpsertItem { .. }
+            | Op::ReplaceItem { .. }
+            | Op::PatchItem { .. }
+            | Op::DeleteItem { .. }
+            | Op::ListItems { .. } => Err(Error::internal("an item's operation went astray")),
+        }
+    }
+
+    /// The consistency that a request is served with.
+    pub(crate) fn consistency(&self, context: &Context) -> Consistency {
+        context.consistency.unwrap_or(self.settings.default_consistency)
+    }
+
+    pub(crate) fn now_seconds(&self) -> u64 {
+        self.clock.unix_millis() / 1_000
+    }
+
+    /// What every written resource gets: a new ETag and the time.
+    pub(crate) fn fresh_stamp(&self) -> (Etag, u64) {
+        let ts = self.now_seconds();
+        (fresh_etag(&*self.entropy, ts), ts)
+    }
+
+    /// Refuses a request whose client knows the container under another resource id: the name was
+    /// given to a new container since, and the client's idea of keys and ranges is outdated.
+    pub(crate) fn check_intended(&self, work: &Work<'_>, container: &Container) -> Result<()> {
+        match &work.context.intended_container_rid {
+            Some(rid) if ContainerRid::parse(rid) != Some(container.rid) => {
+                Err(Error::container_rid_mismatch(format!(
+                    "The container's resource id is {}, not {rid} as the request says: it was \
+                     re-created under the same name",
+                    container.rid
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A partition that vanishes under a request means that its container was deleted.
+    fn explain(&self, work: &Work<'_>, error: Error) -> Error {
+        let Some(container) = &work.container else { return error };
+        if error.kind != ErrorKind::RetryWith {
+            return error;
+        }
+        let catalog = self.catalog.current();
+        if catalog.containers(container.rid.database).any(|known| known.rid == container.rid) {
+            return error;
+        }
+        Error::owner_not_found(format!(
+            "Resource Not Found: the container '{}' was deleted",
+            container.definition.name
+        ))
+    }
+}

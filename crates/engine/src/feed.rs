@@ -1,0 +1,30 @@
+//! The feed: what changed, in the order of commits.
+//!
+//! Every write files a record under the LSN of its commit. Readers of the change feed come later;
+//! the records are written from the first day, so that no history is missing when they do.
+//!
+//! ```text
+//! key   LSN (the store's) · ordinal within the commit, 2 bytes big-endian
+//! value kind: 1 created, 2 replaced, 3 deleted · item key
+//! ```
+
+/// What happened to an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Create = 1,
+    Replace = 2,
+    Delete = 3,
+}
+
+/// The record of one change.
+pub(crate) fn encode(kind: Kind, item_key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(item_key.len() + 1);
+    out.push(kind as u8);
+    out.extend_from_slice(item_key);
+    out
+}
+
+/// The position of a change within its commit.
+pub(crate) fn ordinal(position: u16) -> Vec<u8> {
+    position.to_be_bytes().to_vec()
+}

@@ -1,0 +1,180 @@
+//! The feed of a container's items, page by page.
+//!
+//! Items come in EPK order: partition after partition, and within one in the order of their keys. A
+//! page ends on the number of items or bytes asked for. The continuation is the key of the last item
+//! delivered and nothing else, so it is good for any partition that holds the EPKs after it: it
+//! survives restarts and splits, and the server keeps nothing between two pages.
+
+use std::ops::Bound;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use partita_model::{Consistency, Epk, EpkRange, Error, Result, keycode::Reader, limits};
+use partita_storage::{Direction, KeyRange, ScanLimit, Space};
+
+use crate::catalog::{Container, Partition};
+use crate::context::Work;
+use crate::database::Database;
+use crate::keys;
+use crate::op::{ContainerPath, ItemBody, Outcome, PageRequest, Scope, Served};
+use crate::record::ItemRecord;
+use crate::session;
+
+/// Items of a page when the client does not say: as the service does.
+const PAGE_ITEMS_DEFAULT: usize = 100;
+/// The most items of a page, whatever the client asks for.
+const PAGE_ITEMS_MAX: usize = 1_000;
+/// One read of the store within a page.
+const SCAN_BYTES_MAX: usize = 1 << 20;
+/// Marks our continuations, and their version.
+const TOKEN_PREFIX: &str = "P1.";
+
+/// A page under construction.
+struct PageBuilder {
+    items: Vec<ItemBody>,
+    bytes: usize,
+    items_max: usize,
+    last_key: Option<Vec<u8>>,
+}
+
+impl PageBuilder {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.items_max || self.bytes >= limits::RESPONSE_BYTES_MAX
+    }
+}
+
+impl Database {
+    pub(crate) fn list_items(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        scope: &Scope,
+        page: &PageRequest,
+    ) -> Result<Outcome> {
+        let container = self.item_container(work, path)?.container;
+        let epks = scope_epks(&container, scope)?;
+        let after = page.continuation.as_deref().map(parse_token).transpose()?;
+        let items_max = page.items_max.unwrap_or(PAGE_ITEMS_DEFAULT).clamp(1, PAGE_ITEMS_MAX);
+        let mut built = PageBuilder { items: Vec::new(), bytes: 0, items_max, last_key: None };
+        work.usage.reads = 1;
+        let mut more = false;
+        for partition in &container.partitions {
+            let Some(part) = partition.epks.intersect(&epks) else { continue };
+            let Some(range) = resume(&part, after.as_deref())? else { continue };
+            if built.is_full() {
+                more = true;
+                break;
+            }
+            more = self.list_partition(work, &container, partition, range, &mut built)?;
+            if more {
+                break;
+            }
+        }
+        work.usage.read_bytes = built.bytes as u64;
+        let continuation = if more { built.last_key.as_deref().map(token) } else { None };
+        Ok(Outcome::Items { items: built.items, continuation })
+    }
+
+    /// Adds a partition's items to the page; true if it holds more than fitted.
+    fn list_partition(
+        &self,
+        work: &mut Work<'_>,
+        container: &Container,
+        partition: &Partition,
+        mut range: KeyRange,
+        page: &mut PageBuilder,
+    ) -> Result<bool> {
+        let view = self.store.snapshot(partition.id)?;
+        let served = Served { range_id: partition.range_id, lsn: view.lsn(), item_lsn: None };
+        work.served = Some(served);
+        if let Some(token) = &work.context.session
+            && self.consistency(work.context) == Consistency::Session
+        {
+            session::check(token, partition, view.lsn())?;
+        }
+        let now = self.now_seconds();
+        loop {
+            let entries_max = page.items_max - page.items.len();
+            let limit = ScanLimit { entries_max, bytes_max: SCAN_BYTES_MAX };
+            let scanned = view.scan(Space::Items, &range, Direction::Forward, limit)?;
+            work.usage.entries_scanned += scanned.entries.len() as u64;
+            for entry in scanned.entries {
+                let record = ItemRecord::decode(&entry.record.value)?;
+                if !record.expired(container.definition.default_ttl, now) {
+                    page.bytes += record.body.len();
+                    page.items.push(ItemBody(record.body));
+                }
+                page.last_key = Some(entry.key.to_vec());
+            }
+            if !scanned.more || page.is_full() {
+                return Ok(scanned.more);
+            }
+            if let Some(last) = &page.last_key {
+                range.start = Bound::Excluded(last.clone());
+            }
+        }
+    }
+}
+
+/// The EPKs that a feed covers.
+fn scope_epks(container: &Container, scope: &Scope) -> Result<EpkRange> {
+    match scope {
+        Scope::All => Ok(EpkRange::all()),
+        Scope::PartitionKey(header) => container.definition.partition_key.range_of(header),
+        Scope::Range { id, within } => {
+            let partition = container.partitions.iter().find(|p| p.range_id.to_string() == *id);
+            let partition = partition.ok_or_else(|| gone(id))?;
+            match within {
+                None => Ok(partition.epks.clone()),
+                Some(within) => Ok(partition
+                    .epks
+                    .intersect(within)
+                    .unwrap_or(EpkRange { min: Epk::max(), max: Epk::max() })),
+            }
+        }
+        Scope::Epks(range) => {
+            let touched = container.partitions.iter().filter(|p| p.epks.overlaps(range)).count();
+            if touched > 1 {
+                return Err(Error::range_gone(format!(
+                    "The requested EPK range covers {touched} partition key ranges: read the ranges \
+                     and ask each of them"
+                )));
+            }
+            Ok(range.clone())
+        }
+    }
+}
+
+fn gone(id: &str) -> Error {
+    Error::range_gone(format!(
+        "The requested partition key range '{id}' does not exist, or no longer: read the partition \
+         key ranges again"
+    ))
+}
+
+/// The keys of a part of a partition that come after the last one delivered; None if all were.
+fn resume(part: &EpkRange, after: Option<&[u8]>) -> Result<Option<KeyRange>> {
+    let range = keys::items_in(part);
+    let Some(after) = after else { return Ok(Some(range)) };
+    let epk = Reader::new(after).bytes().map(Epk::from_bytes).ok_or_else(invalid_token)?;
+    if epk >= part.max {
+        return Ok(None);
+    }
+    if epk < part.min {
+        return Ok(Some(range));
+    }
+    Ok(Some(KeyRange { start: Bound::Excluded(after.to_vec()), end: range.end }))
+}
+
+fn token(key: &[u8]) -> String {
+    format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(key))
+}
+
+fn parse_token(text: &str) -> Result<Vec<u8>> {
+    let encoded = text.strip_prefix(TOKEN_PREFIX).ok_or_else(invalid_token)?;
+    URL_SAFE_NO_PAD.decode(encoded).map_err(|_| invalid_token())
+}
+
+fn invalid_token() -> Error {
+    Error::bad_request("Invalid Continuation Token: pass it on as the page before returned it")
+}

@@ -1,0 +1,227 @@
+//! Every key of every family, encoded and decoded in one place.
+//!
+//! Nothing else in the database builds a storage key. Within a partition the spaces hold:
+//!
+//! ```text
+//! Items   item      epk · partition key · id                 → item record (record.rs)
+//! Index   01 term   path · value · rid                       → item key
+//!         02 rid    rid                                      → item key
+//!         03 unique constraint · epk · partition key · values → item key
+//! Feed    (LSN, given by the store) · ordinal                → what changed (feed.rs)
+//! Meta    01 head   epk · partition key                      → counter: items and bytes
+//!         02 total  which                                    → counter
+//!         03 mark   —                                        → rids below it are taken
+//! ```
+//!
+//! All parts are order-preserving and self-delimiting (`model::keycode`), so a prefix of a key is a
+//! range of keys. Items are in EPK order: a range of EPKs is a range of item keys, which is what
+//! feeds, splits and hierarchical prefixes rely on. Equal index values are in rid order, which ORDER
+//! BY ties rely on.
+//!
+//! The catalog partition has its own families, see `catalog/store.rs`.
+
+use std::ops::Bound;
+
+use partita_model::keycode::{self, Reader};
+use partita_model::{Epk, EpkRange, PartitionKey};
+use partita_storage::KeyRange;
+
+const TERM: u8 = 0x01;
+const RID: u8 = 0x02;
+const UNIQUE: u8 = 0x03;
+const HEAD: u8 = 0x01;
+const TOTAL: u8 = 0x02;
+const RID_MARK: u8 = 0x03;
+
+/// The counters of a whole partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Total {
+    Items,
+    Bytes,
+}
+
+/// The key of an item, as the Items space holds it and as index entries point at it.
+pub(crate) fn item(epk: &Epk, key: &PartitionKey, id: &str) -> Vec<u8> {
+    let mut out = logical_partition(epk, key);
+    keycode::put_str(&mut out, id);
+    out
+}
+
+/// What an item key says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ItemKey {
+    pub(crate) epk: Epk,
+    pub(crate) key: PartitionKey,
+    pub(crate) id: String,
+}
+
+/// Takes an item key apart; `components` is the number of the partition key's paths.
+pub(crate) fn parse_item(bytes: &[u8], components: usize) -> Option<ItemKey> {
+    let mut reader = Reader::new(bytes);
+    let epk = Epk::from_bytes(reader.bytes()?);
+    let parts = (0..components).map(|_| reader.key_part()).collect::<Option<Vec<_>>>()?;
+    let id = reader.str()?;
+    reader.is_empty().then_some(ItemKey { epk, key: PartitionKey(parts), id })
+}
+
+/// All items whose EPK lies in the range.
+pub(crate) fn items_in(range: &EpkRange) -> KeyRange {
+    KeyRange {
+        start: Bound::Included(epk_bound(&range.min)),
+        end: Bound::Excluded(epk_bound(&range.max)),
+    }
+}
+
+fn epk_bound(epk: &Epk) -> Vec<u8> {
+    let mut out = Vec::with_capacity(epk.as_bytes().len() + 2);
+    keycode::put_bytes(&mut out, epk.as_bytes());
+    out
+}
+
+fn logical_partition(epk: &Epk, key: &PartitionKey) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    keycode::put_bytes(&mut out, epk.as_bytes());
+    for part in &key.0 {
+        keycode::put_key_part(&mut out, part);
+    }
+    out
+}
+
+/// An index entry: `term` is an encoded path and value (`index::terms`).
+pub(crate) fn term(term: &[u8], rid: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(term.len() + 9);
+    out.push(TERM);
+    out.extend_from_slice(term);
+    keycode::put_u64(&mut out, rid);
+    out
+}
+
+/// All index entries of all paths.
+pub(crate) fn all_terms() -> KeyRange {
+    family(TERM)
+}
+
+/// The rid in which the key of an index entry ends.
+pub(crate) fn term_rid(key: &[u8]) -> Option<u64> {
+    let tail = key.len().checked_sub(8)?;
+    Reader::new(key.get(tail..)?).u64()
+}
+
+/// Finds an item by its resource id.
+pub(crate) fn rid(rid: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(9);
+    out.push(RID);
+    keycode::put_u64(&mut out, rid);
+    out
+}
+
+/// All items by resource id, oldest first.
+pub(crate) fn all_rids() -> KeyRange {
+    family(RID)
+}
+
+/// Guards one value tuple of one unique-key constraint in one logical partition.
+pub(crate) fn unique(constraint: usize, epk: &Epk, key: &PartitionKey, values: &[u8]) -> Vec<u8> {
+    let mut out = vec![UNIQUE];
+    keycode::put_u64(&mut out, constraint as u64);
+    out.extend_from_slice(&logical_partition(epk, key));
+    out.extend_from_slice(values);
+    out
+}
+
+/// All entries of all unique-key constraints.
+pub(crate) fn all_uniques() -> KeyRange {
+    family(UNIQUE)
+}
+
+/// The head of a logical partition: see [`head_delta`].
+pub(crate) fn head(epk: &Epk, key: &PartitionKey) -> Vec<u8> {
+    let mut out = vec![HEAD];
+    out.extend_from_slice(&logical_partition(epk, key));
+    out
+}
+
+/// All heads.
+pub(crate) fn all_heads() -> KeyRange {
+    family(HEAD)
+}
+
+const HEAD_BYTES_BITS: u32 = 36;
+
+/// A head counts items and bytes in one counter, so that a write touches one record and not two:
+/// the low 36 bits are bytes, the rest is items. A logical partition is limited to 20 GB (2^35),
+/// and an item with its system properties is over 200 bytes, so neither part can overflow.
+pub(crate) fn head_delta(items: i64, bytes: i64) -> i64 {
+    (items << HEAD_BYTES_BITS) + bytes
+}
+
+/// Items and bytes of a head's counter.
+pub(crate) fn head_parts(counter: i64) -> (i64, i64) {
+    (counter >> HEAD_BYTES_BITS, counter & ((1 << HEAD_BYTES_BITS) - 1))
+}
+
+/// A counter of the whole partition.
+pub(crate) fn total(which: Total) -> Vec<u8> {
+    match which {
+        Total::Items => vec![TOTAL, 0],
+        Total::Bytes => vec![TOTAL, 1],
+    }
+}
+
+/// Resource ids below the number in this record may be in use.
+pub(crate) fn rid_mark() -> Vec<u8> {
+    vec![RID_MARK]
+}
+
+fn family(tag: u8) -> KeyRange {
+    KeyRange { start: Bound::Included(vec![tag]), end: Bound::Excluded(vec![tag + 1]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use partita_model::KeyPart;
+
+    #[test]
+    fn an_item_key_says_what_went_into_it() {
+        let epk = Epk::parse_hex("0A00FF").unwrap();
+        let key = PartitionKey(vec![KeyPart::String("a\0b".into()), KeyPart::Number(-1.5)]);
+        let bytes = item(&epk, &key, "id/with\u{0}zero");
+        let parsed = parse_item(&bytes, 2).unwrap();
+        assert_eq!(parsed, ItemKey { epk, key, id: "id/with\u{0}zero".into() });
+        assert_eq!(parse_item(&bytes, 1), None);
+        assert_eq!(parse_item(&bytes[..bytes.len() - 1], 2), None);
+    }
+
+    #[test]
+    fn a_range_of_epks_is_a_range_of_item_keys() {
+        let epks = ["", "00", "0000", "05", "0500", "05FF", "06", "3F", "FF"];
+        let all: Vec<Epk> = epks.iter().map(|hex| Epk::parse_hex(hex).unwrap()).collect();
+        let key = PartitionKey(vec![KeyPart::Undefined]);
+        for min in &all {
+            for max in &all {
+                let range = EpkRange { min: min.clone(), max: max.clone() };
+                let keys = items_in(&range);
+                for epk in &all {
+                    let bytes = item(epk, &key, "x");
+                    let after_start = matches!(&keys.start, Bound::Included(s) if *s <= bytes);
+                    let before_end = matches!(&keys.end, Bound::Excluded(e) if bytes < *e);
+                    assert_eq!(
+                        after_start && before_end,
+                        range.contains(epk),
+                        "{epk} in {range:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_counts_items_and_bytes_in_one_number() {
+        let steps = [(1, 300), (1, 2_000_000), (0, -1_999_999), (-1, -300), (-1, -1)];
+        let counter: i64 = steps.iter().map(|(items, bytes)| head_delta(*items, *bytes)).sum();
+        assert_eq!(head_parts(counter), (0, 0));
+        let counter: i64 = steps[..2].iter().map(|(items, bytes)| head_delta(*items, *bytes)).sum();
+        assert_eq!(head_parts(counter), (2, 2_000_300));
+    }
+}

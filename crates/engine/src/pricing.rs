@@ -1,0 +1,83 @@
+//! The price list: from work done to request units. The only place with such numbers.
+//!
+//! | Work | Price |
+//! |---|---|
+//! | point read | 1 for the first KB, 1/11 for each further one (100 KB: 10) |
+//! | create, or delete | 5 for the first KB, 5/11 for each further one (100 KB: 50), and 0.1 per index entry |
+//! | replace, upsert of an existing item, patch | both of it: the old version goes, the new one comes |
+//! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
+//! | an item or page that is not there, a failed condition | a read of 1 KB |
+//! | account, names, partition key ranges | 1 |
+//! | create, replace or delete a database, container or offer | 4.95 |
+//!
+//! A KB is 1 024 bytes of the stored item, rounded down and at least one: the system's properties
+//! do not lift an item of 1 KB into the second one. Reads under strong or bounded-staleness
+//! consistency cost double, as they ask two replicas in a replica set. The same work has the same
+//! price, always; charges are rounded to hundredths.
+
+use partita_model::{Charge, Consistency, Usage};
+
+const READ_FIRST_KB: f64 = 1.0;
+const READ_FURTHER_KB: f64 = 1.0 / 11.0;
+const WRITE_FIRST_KB: f64 = 5.0;
+const WRITE_FURTHER_KB: f64 = 5.0 / 11.0;
+const INDEX_ENTRY: f64 = 0.1;
+const SCANNED_ENTRY: f64 = 0.05;
+const METADATA_READ: f64 = 1.0;
+const METADATA_WRITE: f64 = 4.95;
+
+/// The charge for what an operation used.
+pub(crate) fn charge(usage: &Usage, consistency: Consistency) -> Charge {
+    let read = READ_FIRST_KB * count(usage.reads)
+        + READ_FURTHER_KB * further(usage.read_bytes, usage.reads)
+        + SCANNED_ENTRY * count(usage.entries_scanned);
+    let replicas = match consistency {
+        Consistency::Strong | Consistency::BoundedStaleness => 2.0,
+        Consistency::Session | Consistency::ConsistentPrefix | Consistency::Eventual => 1.0,
+    };
+    let write = WRITE_FIRST_KB * count(usage.writes)
+        + WRITE_FURTHER_KB * further(usage.written_bytes, usage.writes)
+        + INDEX_ENTRY * count(usage.index_entries_written);
+    let metadata =
+        METADATA_READ * count(usage.metadata_reads) + METADATA_WRITE * count(usage.metadata_writes);
+    Charge(((read * replicas + write + metadata) * 100.0).round() / 100.0)
+}
+
+fn count(n: u64) -> f64 {
+    n as f64
+}
+
+/// The KBs beyond the first of each item.
+fn further(bytes: u64, items: u64) -> f64 {
+    count((bytes / 1_024).saturating_sub(items))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(usage: Usage) -> f64 {
+        charge(&usage, Consistency::Session).0
+    }
+
+    #[test]
+    fn the_price_list_holds() {
+        let read = |bytes| Usage { reads: 1, read_bytes: bytes, ..Usage::default() };
+        assert_eq!(price(read(0)), 1.0);
+        assert_eq!(price(read(1_024)), 1.0);
+        assert_eq!(price(read(1_300)), 1.0, "1 KB of the user's and the system's properties");
+        assert_eq!(price(read(100 * 1_024)), 10.0);
+        let write = |bytes| Usage { writes: 1, written_bytes: bytes, ..Usage::default() };
+        assert_eq!(price(write(1_024)), 5.0);
+        assert_eq!(price(write(100 * 1_024)), 50.0);
+        let indexed = Usage { index_entries_written: 15, ..write(1_024) };
+        assert_eq!(price(indexed), 6.5);
+    }
+
+    #[test]
+    fn strong_reads_cost_double_and_writes_do_not() {
+        let usage = Usage { reads: 1, read_bytes: 10, writes: 1, ..Usage::default() };
+        assert_eq!(charge(&usage, Consistency::Strong).0, 7.0);
+        assert_eq!(charge(&usage, Consistency::Eventual).0, 6.0);
+    }
+}

@@ -1,0 +1,131 @@
+//! The stored form of an item: a small header and a body.
+//!
+//! ```text
+//! byte  0       format of the body: 1 = the JSON text that a read returns
+//!       1       flags: bit 0 = kept out of the index on request
+//!       2..6    version of the indexing policy its index entries were made with
+//!       6..10   time of the last write, Unix seconds
+//!      10..14   the item's own time to live in seconds, 0 = none, -1 = never expires
+//!      14..30   etag
+//!      30..38   resource id
+//!      38..     body
+//! ```
+//!
+//! Numbers are big-endian. The header answers conditions and expiry without a look into the body,
+//! and the body goes to the socket as it is. The LSN of the last write is the store's business: it
+//! stamps every record.
+
+use bytes::Bytes;
+use partita_model::{Error, Etag, Result};
+
+const FORMAT_JSON_TEXT: u8 = 1;
+const FLAG_NOT_INDEXED: u8 = 1;
+const HEADER_BYTES: usize = 38;
+
+/// An item as stored, apart from its key and its LSN.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ItemRecord {
+    pub(crate) indexed: bool,
+    pub(crate) policy_version: u32,
+    pub(crate) ts: u32,
+    pub(crate) ttl: i32,
+    pub(crate) etag: Etag,
+    pub(crate) rid: u64,
+    pub(crate) body: Bytes,
+}
+
+impl ItemRecord {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
+        out.push(FORMAT_JSON_TEXT);
+        out.push(if self.indexed { 0 } else { FLAG_NOT_INDEXED });
+        out.extend_from_slice(&self.policy_version.to_be_bytes());
+        out.extend_from_slice(&self.ts.to_be_bytes());
+        out.extend_from_slice(&self.ttl.to_be_bytes());
+        out.extend_from_slice(&self.etag.0);
+        out.extend_from_slice(&self.rid.to_be_bytes());
+        out.extend_from_slice(&self.body);
+        out
+    }
+
+    /// Shares the body with `bytes`: no copy.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<ItemRecord> {
+        let header = bytes.get(..HEADER_BYTES).ok_or_else(|| damaged("is cut short"))?;
+        let (format, flags) = (header[0], header[1]);
+        if format != FORMAT_JSON_TEXT {
+            return Err(damaged(&format!("has the unknown format {format}")));
+        }
+        Ok(ItemRecord {
+            indexed: flags & FLAG_NOT_INDEXED == 0,
+            policy_version: u32::from_be_bytes(part(header, 2)),
+            ts: u32::from_be_bytes(part(header, 6)),
+            ttl: i32::from_be_bytes(part(header, 10)),
+            etag: Etag(part(header, 14)),
+            rid: u64::from_be_bytes(part(header, 30)),
+            body: bytes.slice(HEADER_BYTES..),
+        })
+    }
+
+    /// The JSON text.
+    pub(crate) fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.body).map_err(|_| damaged("is not UTF-8"))
+    }
+
+    /// Whether the item has outlived its time, given the container's default.
+    pub(crate) fn expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
+        let Some(default) = default_ttl else { return false };
+        let ttl = if self.ttl == 0 { default } else { self.ttl };
+        ttl > 0 && u64::from(self.ts) + u64::from(ttl.unsigned_abs()) <= now_seconds
+    }
+}
+
+fn part<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
+    header[at..at + N].try_into().expect("the header's length was checked")
+}
+
+fn damaged(how: &str) -> Error {
+    Error::new(partita_model::ErrorKind::Corrupt, format!("a stored item {how}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> ItemRecord {
+        ItemRecord {
+            indexed: false,
+            policy_version: 7,
+            ts: 1_000,
+            ttl: -1,
+            etag: Etag([9; 16]),
+            rid: 1 << 44,
+            body: Bytes::from_static(b"{\"id\":\"x\"}"),
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_went() {
+        let record = sample();
+        assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
+    }
+
+    #[test]
+    fn a_damaged_record_is_an_error() {
+        let bytes = sample().encode();
+        assert!(ItemRecord::decode(&Bytes::copy_from_slice(&bytes[..20])).is_err());
+        let mut unknown = bytes.clone();
+        unknown[0] = 9;
+        assert!(ItemRecord::decode(&unknown.into()).is_err());
+    }
+
+    #[test]
+    fn an_item_expires_by_its_own_time_or_the_default() {
+        let with = |ttl| ItemRecord { ttl, ..sample() };
+        assert!(!with(5).expired(None, 9_999), "no default: expiry is off");
+        assert!(with(5).expired(Some(-1), 1_005));
+        assert!(!with(5).expired(Some(-1), 1_004));
+        assert!(with(0).expired(Some(10), 1_010));
+        assert!(!with(0).expired(Some(-1), 9_999));
+        assert!(!with(-1).expired(Some(10), 9_999));
+    }
+}

@@ -1,0 +1,283 @@
+//! Containers and their partitions.
+
+use std::sync::Arc;
+
+use partita_model::{
+    ContainerDefinition, ContainerRid, Epoch, Error, Lsn, Result, Throughput, Value,
+};
+use partita_query::Filter;
+use partita_storage::{PartitionId, Space, counter};
+
+use super::{check_unchanged, not_modified, page};
+use crate::catalog::{Changes, Container, Partition, Policies, RidSource};
+use crate::context::Work;
+use crate::database::Database;
+use crate::keys::{self, Total};
+use crate::op::{
+    Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
+    PartitionStatistics,
+};
+
+/// What a container gets that neither asks for throughput nor has a database to share with.
+const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
+
+/// New partitions have a first commit behind them, as it were: LSN 0 in a session token would mean
+/// "nothing seen".
+const FIRST_LSN: Lsn = Lsn(1);
+
+impl Database {
+    pub(crate) async fn create_container(
+        &self,
+        work: &mut Work<'_>,
+        path: &DatabasePath,
+        body: &Value,
+        throughput: Option<Throughput>,
+        key_required: KeyRequired,
+    ) -> Result<Outcome> {
+        work.usage.metadata_writes = 1;
+        let definition = ContainerDefinition::create(body, key_required == KeyRequired::Yes)?;
+        let throughput = self.throughput_of_new(path, throughput)?;
+        self.check_free(path, &definition.name)?;
+        // A container that shares its database's throughput begins with one partition.
+        let count = throughput.as_ref().map_or(1, Throughput::initial_partitions);
+        let partitions = self.make_partitions(&definition, count).await?;
+        let ids: Vec<PartitionId> = partitions.iter().map(|partition| partition.id).collect();
+        let created = self
+            .change(|| {
+                self.check_free(path, &definition.name)?;
+                let (etag, ts) = self.fresh_stamp();
+                let catalog = self.catalog.current();
+                let database = catalog.parent_database(path)?;
+                let make = |n| ContainerRid { database: database.rid, container: n >> 1 };
+                let taken =
+                    |rid: &ContainerRid| catalog.containers(database.rid).any(|c| c.rid == *rid);
+                let rid = self.fresh_rid(make, taken);
+                let container = Container {
+                    database,
+                    rid,
+                    definition: definition.clone(),
+                    etag,
+                    ts,
+                    partitions: partitions.clone(),
+                    epoch: Epoch(1),
+                    policies: Policies { current: 1, former: Vec::new() },
+                    lsn: Lsn(0),
+                };
+                let mut changes = Changes::default();
+                changes.create_container(&container);
+                if let Some(throughput) = &throughput {
+                    let link = container.self_link();
+                    changes.create_offer(&self.new_offer(
+                        link,
+                        rid.to_string(),
+                        throughput.clone(),
+                    ));
+                }
+                Ok((changes, ()))
+            })
+            .await;
+        if let Err(error) = created {
+            self.store.drop_partitions(&ids)?;
+            return Err(error);
+        }
+        let path = ContainerPath { database: path.0.clone(), container: definition.name };
+        work.container = Some(self.find_created(&path, &ids)?);
+        Ok(Outcome::Container { change: Change::Created })
+    }
+
+    pub(crate) fn read_container(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        condition: Option<&Condition>,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let container = self.known_container(work, path)?;
+        if not_modified(condition, &container.etag)? {
+            return Ok(Outcome::NotModified { etag: container.etag.to_string() });
+        }
+        Ok(Outcome::Container { change: Change::None })
+    }
+
+    pub(crate) async fn replace_container(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        body: &Value,
+        condition: Option<Condition>,
+    ) -> Result<Outcome> {
+        work.usage.metadata_writes = 1;
+        self.known_container(work, path)?;
+        self.change(|| {
+            let old = self.catalog.current().container(path)?.container;
+            check_unchanged(condition.as_ref(), &old.etag)?;
+            let definition = old.definition.replace(body)?;
+            let (etag, ts) = self.fresh_stamp();
+            let policies = policies_after(&old, &definition);
+            let container = Container { definition, etag, ts, policies, ..(*old).clone() };
+            let mut changes = Changes::default();
+            changes.replace_container(&container);
+            Ok((changes, ()))
+        })
+        .await?;
+        work.container = Some(self.catalog.current().container(path)?.container);
+        Ok(Outcome::Container { change: Change::Replaced })
+    }
+
+    pub(crate) async fn delete_container(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        condition: Option<Condition>,
+    ) -> Result<Outcome> {
+        work.usage.metadata_writes = 1;
+        self.known_container(work, path)?;
+        let ids = self
+            .change(|| {
+                let catalog = self.catalog.current();
+                let container = catalog.container(path)?.container;
+                check_unchanged(condition.as_ref(), &container.etag)?;
+                let mut changes = Changes::default();
+                changes.delete_container(&container);
+                if let Some(offer) = catalog.offer_of(&container.rid.to_string()) {
+                    changes.delete_offer(offer);
+                }
+                let ids: Vec<PartitionId> = container.partitions.iter().map(|p| p.id).collect();
+                Ok((changes, ids))
+            })
+            .await?;
+        self.store.drop_partitions(&ids)?;
+        Ok(Outcome::Deleted)
+    }
+
+    pub(crate) fn list_containers(
+        &self,
+        work: &mut Work<'_>,
+        path: &DatabasePath,
+        filter: Option<&Filter>,
+        request: &PageRequest,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let catalog = self.catalog.current();
+        let database = catalog.parent_database(path)?;
+        let all = catalog.containers(database.rid).map(Arc::clone);
+        let (containers, continuation) =
+            page(all, |c| c.rid.to_string(), |c| c.to_value(), filter, request)?;
+        Ok(Outcome::Containers { database, containers, continuation })
+    }
+
+    pub(crate) fn container_statistics(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let container = self.known_container(work, path)?;
+        let mut partitions = Vec::with_capacity(container.partitions.len());
+        for partition in &container.partitions {
+            let view = self.store.snapshot(partition.id)?;
+            let read = |which| -> Result<u64> {
+                let record = view.get(Space::Meta, &keys::total(which))?;
+                let count = record.map_or(Ok(0), |record| counter(&record.value))?;
+                Ok(u64::try_from(count).unwrap_or(0))
+            };
+            let (items, bytes) = (read(Total::Items)?, read(Total::Bytes)?);
+            partitions.push(PartitionStatistics { range_id: partition.range_id, items, bytes });
+        }
+        Ok(Outcome::Statistics { partitions })
+    }
+
+    pub(crate) fn list_partitions(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        known: Option<&EtagPattern>,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let container = self.item_parent(work, path)?;
+        let etag = container.epoch.0.to_string();
+        let unchanged = match known {
+            Some(EtagPattern::Exact(known)) => *known == etag,
+            Some(EtagPattern::Any) => true,
+            None => false,
+        };
+        Ok(Outcome::Partitions { etag, unchanged })
+    }
+
+    fn known_container(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Arc<Container>> {
+        let container = self.catalog.current().container(path)?.container;
+        work.container = Some(Arc::clone(&container));
+        self.check_intended(work, &container)?;
+        Ok(container)
+    }
+
+    fn item_parent(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Arc<Container>> {
+        let container = self.catalog.current().parent_container(path)?.container;
+        work.container = Some(Arc::clone(&container));
+        self.check_intended(work, &container)?;
+        Ok(container)
+    }
+
+    fn check_free(&self, path: &DatabasePath, name: &str) -> Result<()> {
+        let catalog = self.catalog.current();
+        let database = catalog.parent_database(path)?;
+        if catalog.containers(database.rid).any(|container| container.definition.name == name) {
+            return Err(Error::conflict(format!(
+                "Resource with specified id or name already exists: container '{name}'"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A container's own throughput: as asked for, or the default unless it shares its database's.
+    fn throughput_of_new(
+        &self,
+        path: &DatabasePath,
+        wanted: Option<Throughput>,
+    ) -> Result<Option<Throughput>> {
+        let catalog = self.catalog.current();
+        let database = catalog.parent_database(path)?;
+        let shares = catalog.offer_of(&database.rid.to_string()).is_some();
+        Ok(wanted.or((!shares).then_some(DEFAULT_THROUGHPUT)))
+    }
+
+    async fn make_partitions(
+        &self,
+        definition: &ContainerDefinition,
+        count: usize,
+    ) -> Result<Vec<Partition>> {
+        let ranges = definition.partition_key.initial_ranges(count);
+        let ids = self.catalog.take_partition_ids(ranges.len()).await?;
+        self.store.create_partitions(&ids, FIRST_LSN)?;
+        let partitions = ranges.into_iter().zip(ids).zip(0_u32..);
+        let partition = |((epks, id), range_id)| Partition {
+            range_id,
+            id,
+            epks,
+            parents: Vec::new(),
+            rids: Arc::new(RidSource::new(range_id)),
+        };
+        Ok(partitions.map(partition).collect())
+    }
+
+    /// The container just made, unless somebody was quick to delete it again.
+    fn find_created(&self, path: &ContainerPath, ids: &[PartitionId]) -> Result<Arc<Container>> {
+        let container = self.catalog.current().container(path)?.container;
+        if container.partitions.first().map(|partition| partition.id) != ids.first().copied() {
+            return Err(Error::not_found(
+                "Resource Not Found: the container was deleted meanwhile",
+            ));
+        }
+        Ok(container)
+    }
+}
+
+/// Keeps the indexing policy that existing items were written under when it changes.
+fn policies_after(old: &Container, definition: &ContainerDefinition) -> Policies {
+    let mut policies = old.policies.clone();
+    if old.definition.indexing != definition.indexing {
+        policies.former.push((policies.current, old.definition.indexing.clone()));
+        policies.current += 1;
+    }
+    policies
+}

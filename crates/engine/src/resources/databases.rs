@@ -1,0 +1,112 @@
+//! Databases.
+
+use std::sync::Arc;
+
+use partita_model::{DatabaseRid, Error, Lsn, Result, Throughput, check_resource_name};
+use partita_query::Filter;
+
+use super::{check_unchanged, not_modified, page};
+use crate::catalog::{self, Changes};
+use crate::context::Work;
+use crate::database::Database;
+use crate::op::{Change, Condition, DatabasePath, Outcome, PageRequest};
+
+impl Database {
+    pub(crate) async fn create_database(
+        &self,
+        work: &mut Work<'_>,
+        name: String,
+        throughput: Option<Throughput>,
+    ) -> Result<Outcome> {
+        check_resource_name("database", &name)?;
+        work.usage.metadata_writes = 1;
+        self.change(|| {
+            let catalog = self.catalog.current();
+            if catalog.databases().any(|database| database.name == name) {
+                return Err(exists(&name));
+            }
+            let (etag, ts) = self.fresh_stamp();
+            let rid = self.fresh_rid(DatabaseRid, |rid| catalog.databases().any(|d| d.rid == *rid));
+            let database = catalog::Database { rid, name: name.clone(), etag, ts, lsn: Lsn(0) };
+            let mut changes = Changes::default();
+            changes.create_database(&database);
+            if let Some(throughput) = &throughput {
+                let link = database.self_link();
+                changes.create_offer(&self.new_offer(link, rid.to_string(), throughput.clone()));
+            }
+            Ok((changes, ()))
+        })
+        .await?;
+        let database = self.catalog.current().database(&DatabasePath(name))?;
+        Ok(Outcome::Database { database, change: Change::Created })
+    }
+
+    pub(crate) fn read_database(
+        &self,
+        work: &mut Work<'_>,
+        path: &DatabasePath,
+        condition: Option<&Condition>,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let database = self.catalog.current().database(path)?;
+        if not_modified(condition, &database.etag)? {
+            return Ok(Outcome::NotModified { etag: database.etag.to_string() });
+        }
+        Ok(Outcome::Database { database, change: Change::None })
+    }
+
+    /// Deletes a database with all its containers and offers.
+    pub(crate) async fn delete_database(
+        &self,
+        work: &mut Work<'_>,
+        path: &DatabasePath,
+        condition: Option<Condition>,
+    ) -> Result<Outcome> {
+        work.usage.metadata_writes = 1;
+        let partitions = self
+            .change(|| {
+                let mut changes = Changes::default();
+                let catalog = self.catalog.current();
+                let database = catalog.database(path)?;
+                let children = self.catalog.children(database.rid)?;
+                if children.count != catalog.containers(database.rid).count() {
+                    return Err(Error::retry_with("A container is being created: retry"));
+                }
+                check_unchanged(condition.as_ref(), &database.etag)?;
+                let mut partitions = Vec::new();
+                for container in catalog.containers(database.rid) {
+                    changes.delete_container_with_database(container);
+                    partitions.extend(container.partitions.iter().map(|p| p.id));
+                    if let Some(offer) = catalog.offer_of(&container.rid.to_string()) {
+                        changes.delete_offer(offer);
+                    }
+                }
+                if let Some(offer) = catalog.offer_of(&database.rid.to_string()) {
+                    changes.delete_offer(offer);
+                }
+                changes.delete_database(&database, children.lsn);
+                Ok((changes, partitions))
+            })
+            .await?;
+        self.store.drop_partitions(&partitions)?;
+        Ok(Outcome::Deleted)
+    }
+
+    pub(crate) fn list_databases(
+        &self,
+        work: &mut Work<'_>,
+        filter: Option<&Filter>,
+        request: &PageRequest,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let catalog = self.catalog.current();
+        let all = catalog.databases().map(Arc::clone);
+        let (databases, continuation) =
+            page(all, |d| d.rid.to_string(), |d| d.to_value(), filter, request)?;
+        Ok(Outcome::Databases { databases, continuation })
+    }
+}
+
+fn exists(name: &str) -> Error {
+    Error::conflict(format!("Resource with specified id or name already exists: database '{name}'"))
+}

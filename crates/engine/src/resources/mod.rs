@@ -1,0 +1,131 @@
+//! Databases, containers and offers: the operations on the catalog.
+//!
+//! All of them prepare [`Changes`] from the catalog as it is, commit them, and prepare again if
+//! another change was faster. They are rare and small; none is in the way of a request on items.
+
+mod containers;
+mod databases;
+mod offers;
+
+use partita_model::{Entropy, Error, Etag, Result};
+use partita_query::Filter;
+use partita_storage::StorageError;
+
+use crate::catalog::Changes;
+use crate::database::Database;
+use crate::op::{Condition, EtagPattern, PageRequest};
+
+/// How often a change is prepared before the client is asked to retry.
+const ATTEMPTS_MAX: usize = 20;
+
+/// Resources of a page when the client does not say, and at most.
+const PAGE_RESOURCES_DEFAULT: usize = 100;
+const PAGE_RESOURCES_MAX: usize = 1_000;
+
+impl Database {
+    /// Commits what `prepare` makes of the current catalog, preparing again after a conflict.
+    async fn change<T>(
+        &self,
+        prepare: impl Fn() -> Result<(Changes, T)> + Send + Sync,
+    ) -> Result<T> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (changes, result) = prepare()?;
+            match self.catalog.commit(changes).await {
+                Ok(()) => return Ok(result),
+                Err(StorageError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::retry_with("The resource is being changed by many requests at once: retry"))
+    }
+
+    /// A new 32-bit number for a resource id. Ids are random, so that a re-created resource does not
+    /// get its predecessor's; numbers whose text would need escaping in a URL are passed over.
+    fn fresh_rid<R: std::fmt::Display>(
+        &self,
+        make: impl Fn(u32) -> R,
+        taken: impl Fn(&R) -> bool,
+    ) -> R {
+        loop {
+            let rid = make((self.entropy.next_u64() >> 32) as u32);
+            let plain = !rid.to_string().contains(['+', '-']);
+            if plain && !taken(&rid) {
+                return rid;
+            }
+        }
+    }
+}
+
+/// An ETag from random numbers and the time, in the shape the service's have.
+pub(crate) fn fresh_etag(entropy: &dyn Entropy, ts: u64) -> Etag {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&entropy.next_u64().to_be_bytes());
+    bytes[8..].copy_from_slice(&(ts << 16).to_be_bytes());
+    Etag(bytes)
+}
+
+/// Whether a condition lets the reading of a resource go on; true means "the client has it already".
+fn not_modified(condition: Option<&Condition>, etag: &Etag) -> Result<bool> {
+    match condition {
+        None => Ok(false),
+        Some(Condition::NoneMatch(pattern)) => Ok(matches(pattern, etag)),
+        Some(Condition::Match(pattern)) if matches(pattern, etag) => Ok(false),
+        Some(Condition::Match(_)) => Err(changed_since()),
+    }
+}
+
+/// Whether a condition lets the change of a resource go on.
+fn check_unchanged(condition: Option<&Condition>, etag: &Etag) -> Result<()> {
+    match condition {
+        Some(Condition::Match(pattern)) if !matches(pattern, etag) => Err(changed_since()),
+        Some(Condition::Match(_) | Condition::NoneMatch(_)) | None => Ok(()),
+    }
+}
+
+fn matches(pattern: &EtagPattern, etag: &Etag) -> bool {
+    match pattern {
+        EtagPattern::Any => true,
+        EtagPattern::Exact(wanted) => *wanted == etag.to_string(),
+    }
+}
+
+fn changed_since() -> Error {
+    Error::precondition_failed(
+        "Operation cannot be performed because one of the specified precondition is not met: the \
+         resource's ETag is another one by now",
+    )
+}
+
+/// One page of a list of resources: those after the continuation that pass the filter.
+fn page<T>(
+    all: impl Iterator<Item = T>,
+    rid: impl Fn(&T) -> String,
+    row: impl Fn(&T) -> partita_model::Value,
+    filter: Option<&Filter>,
+    request: &PageRequest,
+) -> Result<(Vec<T>, Option<String>)> {
+    let items_max =
+        request.items_max.unwrap_or(PAGE_RESOURCES_DEFAULT).clamp(1, PAGE_RESOURCES_MAX);
+    let mut kept: Vec<T> = Vec::new();
+    let mut passed = request.continuation.is_none();
+    for resource in all {
+        if !passed {
+            passed = request.continuation.as_deref() == Some(rid(&resource).as_str());
+            continue;
+        }
+        if filter.is_some_and(|filter| !filter.matches(&row(&resource))) {
+            continue;
+        }
+        if kept.len() == items_max {
+            let continuation = kept.last().map(rid);
+            return Ok((kept, continuation));
+        }
+        kept.push(resource);
+    }
+    if !passed {
+        return Err(Error::bad_request(
+            "Invalid Continuation Token: the resource it names is not there; start again",
+        ));
+    }
+    Ok((kept, None))
+}
