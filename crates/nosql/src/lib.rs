@@ -1,1 +1,35 @@
-//! placeholder
+//! The NoSQL door: the REST protocol that the official SDKs speak.
+//!
+//! A request comes in as HTTP, becomes one operation of the database, and its reply goes out as
+//! HTTP again. Nothing else happens here: this crate keeps no state between requests, knows no
+//! partition and no index, and takes no decision that another protocol would have to take too.
+//!
+//! ```text
+//!   link      raw path            → what is addressed, and what the client signed
+//!   auth      headers, link       → who asks
+//!   request   headers, link, body → Op and Context          all validation that is the protocol's own
+//!   (engine)  Op                  → Reply
+//!   response  Reply               → status, headers, body
+//!   error     ErrorKind           → status, sub-status, code, body
+//! ```
+//!
+//! [`NoSqlDoor`] in `service` strings these together; it is the only file that says `async`, all
+//! others are plain functions. `headers` holds every header name once, `account` answers `GET /`,
+//! `session` writes session tokens.
+//!
+//! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
+//! Of the service's response headers, those that no client reads and that would only describe
+//! machinery we do not have (replica roles, transport ids, quorum sizes) are left out.
+
+mod account;
+mod auth;
+mod error;
+mod feature;
+mod headers;
+mod link;
+mod request;
+mod response;
+mod service;
+mod session;
+
+pub use service::{NoSqlDoor, NoSqlSettings};

@@ -1,0 +1,133 @@
+//! Who asks: the signature of a request against the account's keys.
+//!
+//! The keys and the arithmetic are the gateway's; this file knows which verb, type and link this
+//! protocol signs. A path that cannot be decoded has no link to check, so such a request is told
+//! about its path only if it carried an authorization at all.
+
+use http::{HeaderMap, Method};
+use partita_engine::Access;
+use partita_gateway::auth::{AuthError, Keys, Principal, Signed};
+use partita_model::Result;
+
+use crate::error::Failure;
+use crate::headers;
+use crate::link::Address;
+
+/// When a signature counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) now_unix_seconds: u64,
+    pub(crate) skew_seconds_max: u64,
+}
+
+/// What the signer of the request may do.
+pub(crate) fn authenticate(
+    keys: &Keys,
+    method: &Method,
+    headers: &HeaderMap,
+    address: &Result<Address<'_>>,
+    window: Window,
+) -> Result<Access, Failure> {
+    let authorization = text(headers, &http::header::AUTHORIZATION);
+    let signing = match address.as_ref().map(Address::signing) {
+        Ok(Ok(signing)) => signing,
+        _ if authorization.is_none() => return Err(AuthError::Missing.into()),
+        Ok(Err(error)) => return Err(error.into()),
+        Err(error) => return Err(error.clone().into()),
+    };
+    let links: Vec<&str> = signing.links.iter().map(AsRef::as_ref).collect();
+    let mut refusal = AuthError::Missing;
+    for resource_type in signing.types.iter().flatten() {
+        let signed = Signed {
+            verb: method.as_str(),
+            resource_type,
+            links: &links,
+            date: text(headers, &headers::DATE).unwrap_or_default(),
+            http_date: text(headers, &http::header::DATE).unwrap_or_default(),
+        };
+        let now = window.now_unix_seconds;
+        match keys.verify(authorization, &signed, now, window.skew_seconds_max) {
+            Ok(Principal::ReadWrite) => return Ok(Access::ReadWrite),
+            Ok(Principal::ReadOnly) => return Ok(Access::ReadOnly),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal.into())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use partita_gateway::auth::Key;
+    use partita_model::Value;
+
+    use super::*;
+
+    /// The date of all vectors: Thu, 27 Apr 2017 00:51:12 GMT.
+    const SIGNED_AT: u64 = 1_493_254_272;
+
+    fn text<'a>(row: &'a Value, name: &str) -> &'a str {
+        row.get(name).and_then(Value::as_str).unwrap()
+    }
+
+    fn check(row: &Value, keys: &Keys, window: Window) -> Result<Access, Failure> {
+        let mut headers = HeaderMap::new();
+        for name in [headers::DATE, http::header::AUTHORIZATION] {
+            let value = HeaderValue::from_str(text(row, name.as_str())).unwrap();
+            headers.insert(name, value);
+        }
+        let method = text(row, "verb").parse().unwrap();
+        authenticate(keys, &method, &headers, &Address::parse(text(row, "path")), window)
+    }
+
+    fn vectors() -> (String, Vec<Value>) {
+        let file = Value::parse(include_bytes!("../tests/data/auth-vectors.json")).unwrap();
+        let rows = file.get("vectors").and_then(Value::as_array).unwrap().to_vec();
+        (text(&file, "key").to_owned(), rows)
+    }
+
+    #[test]
+    fn every_recorded_signature_is_accepted() {
+        let (key, rows) = vectors();
+        let key = Some(Key::parse(&key).unwrap());
+        let window = Window { now_unix_seconds: SIGNED_AT, skew_seconds_max: 0 };
+        let primary = Keys { primary: key.clone(), ..Keys::default() };
+        let readonly = Keys { secondary_readonly: key, ..Keys::default() };
+        assert_eq!(rows.len(), 14);
+        for row in &rows {
+            assert_eq!(check(row, &primary, window).unwrap(), Access::ReadWrite, "{row}");
+            assert_eq!(check(row, &readonly, window).unwrap(), Access::ReadOnly, "{row}");
+        }
+    }
+
+    #[test]
+    fn a_recorded_signature_is_refused_with_another_key_or_too_late() {
+        let (key, rows) = vectors();
+        let other = Keys { primary: Some(Key::parse(&"A".repeat(88)).unwrap()), ..Keys::default() };
+        let window = Window { now_unix_seconds: SIGNED_AT + 901, skew_seconds_max: 900 };
+        let right = Keys { primary: Some(Key::parse(&key).unwrap()), ..Keys::default() };
+        for row in &rows {
+            let failure = check(row, &other, window).unwrap_err();
+            assert_eq!(failure.status.as_u16(), 401);
+            assert!(failure.message.contains("payload to sign"), "{failure:?}");
+            assert_eq!(check(row, &right, window).unwrap_err().status.as_u16(), 403);
+        }
+    }
+
+    #[test]
+    fn a_path_that_does_not_decode_tells_nothing_without_authorization() {
+        let window = Window { now_unix_seconds: SIGNED_AT, skew_seconds_max: 0 };
+        let keys = Keys::default();
+        let address = Address::parse("/dbs/%ff");
+        let mut headers = HeaderMap::new();
+        let refused = authenticate(&keys, &Method::GET, &headers, &address, window);
+        assert_eq!(refused.unwrap_err().status.as_u16(), 401);
+        headers.insert(http::header::AUTHORIZATION, HeaderValue::from_static("x"));
+        let refused = authenticate(&keys, &Method::GET, &headers, &address, window);
+        assert_eq!(refused.unwrap_err().status.as_u16(), 400);
+    }
+}

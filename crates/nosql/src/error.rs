@@ -1,0 +1,228 @@
+//! One row per kind of error: status, sub-status and code of this wire.
+//!
+//! The match is exhaustive without a wildcard, so a new kind does not compile until this door has
+//! answered for it. SDKs act on status and sub-status alone; the text is for people, in the shape in
+//! which the service wraps it.
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use http::StatusCode;
+use partita_gateway::auth::AuthError;
+use partita_model::{Error, ErrorKind, json};
+
+/// How long a client shall wait before it repeats a write that met another one.
+const RACE_RETRY_AFTER_MS: u64 = 10;
+
+/// How long a client shall wait before it comes back to an overloaded server.
+const OVERLOAD_RETRY_AFTER_MS: u64 = 1_000;
+
+/// The sub-status of a missing authorization header.
+const AUTHORIZATION_MISSING: u32 = 5000;
+
+/// The sub-status of an authorization header that makes no sense.
+const AUTHORIZATION_INVALID: u32 = 5001;
+
+/// How the query language begins its list of errors.
+const QUERY_ERRORS: &str = "{\"errors\":";
+
+/// An error as this wire tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) status: StatusCode,
+    /// 0: none.
+    pub(crate) substatus: u32,
+    pub(crate) code: &'static str,
+    pub(crate) retry_after_ms: Option<u64>,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// The body: `{"code":…,"message":"Message: {"Errors":[…]}\r\nActivityId: …, Request URI: …"}`.
+    /// Query errors bring their own list, which says where in the text the error is.
+    pub(crate) fn body(&self, activity_id: &str, path: &str) -> String {
+        let mut message = String::from("Message: ");
+        if self.message.starts_with(QUERY_ERRORS) {
+            message.push_str(&self.message);
+        } else {
+            message.push_str("{\"Errors\":[");
+            json::write_string(&mut message, &self.message);
+            message.push_str("]}");
+        }
+        message.push_str("\r\nActivityId: ");
+        message.push_str(activity_id);
+        message.push_str(", Request URI: ");
+        message.push_str(path);
+        let mut body = String::with_capacity(message.len() + 64);
+        body.push_str("{\"code\":");
+        json::write_string(&mut body, self.code);
+        body.push_str(",\"message\":");
+        json::write_string(&mut body, &message);
+        body.push('}');
+        body
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let (status, substatus, code) = row(&error.kind);
+        Failure {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            substatus,
+            code,
+            retry_after_ms: retry_after_ms(&error.kind),
+            message: error.message,
+        }
+    }
+}
+
+fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
+    match kind {
+        ErrorKind::BadRequest => (400, 0, "BadRequest"),
+        ErrorKind::PartitionKeyMismatch => (400, 1001, "BadRequest"),
+        ErrorKind::ContainerRidMismatch => (400, 1024, "BadRequest"),
+        ErrorKind::Unauthenticated => (401, 0, "Unauthorized"),
+        ErrorKind::Forbidden => (403, 0, "Forbidden"),
+        ErrorKind::NotFound => (404, 0, "NotFound"),
+        ErrorKind::OwnerNotFound => (404, 1003, "NotFound"),
+        ErrorKind::SessionNotAvailable => (404, 1002, "NotFound"),
+        ErrorKind::MethodNotAllowed => (405, 0, "MethodNotAllowed"),
+        ErrorKind::Conflict => (409, 0, "Conflict"),
+        ErrorKind::PreconditionFailed => (412, 0, "PreconditionFailed"),
+        ErrorKind::TooLarge => (413, 0, "RequestEntityTooLarge"),
+        ErrorKind::RangeGone => (410, 1002, "Gone"),
+        ErrorKind::Throttled { .. } => (429, 3200, "TooManyRequests"),
+        ErrorKind::RetryWith => (449, 0, "RetryWith"),
+        ErrorKind::Timeout => (408, 0, "RequestTimeout"),
+        ErrorKind::Unsupported => (501, 0, "NotImplemented"),
+        ErrorKind::Unavailable => (503, 0, "ServiceUnavailable"),
+        ErrorKind::Corrupt => (500, 0, "InternalServerError"),
+        ErrorKind::Internal => (500, 0, "InternalServerError"),
+    }
+}
+
+fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
+    match kind {
+        ErrorKind::Throttled { retry_after_ms } => Some(*retry_after_ms),
+        ErrorKind::RetryWith => Some(RACE_RETRY_AFTER_MS),
+        ErrorKind::Unavailable => Some(OVERLOAD_RETRY_AFTER_MS),
+        ErrorKind::BadRequest
+        | ErrorKind::PartitionKeyMismatch
+        | ErrorKind::ContainerRidMismatch
+        | ErrorKind::Unauthenticated
+        | ErrorKind::Forbidden
+        | ErrorKind::NotFound
+        | ErrorKind::OwnerNotFound
+        | ErrorKind::SessionNotAvailable
+        | ErrorKind::MethodNotAllowed
+        | ErrorKind::Conflict
+        | ErrorKind::PreconditionFailed
+        | ErrorKind::TooLarge
+        | ErrorKind::RangeGone
+        | ErrorKind::Timeout
+        | ErrorKind::Unsupported
+        | ErrorKind::Corrupt
+        | ErrorKind::Internal => None,
+    }
+}
+
+impl From<AuthError> for Failure {
+    fn from(error: AuthError) -> Failure {
+        let (status, substatus, code) = match &error {
+            AuthError::Missing => (StatusCode::UNAUTHORIZED, AUTHORIZATION_MISSING, "Unauthorized"),
+            AuthError::Malformed(_) | AuthError::UnknownKind(_) | AuthError::BadDate(_) => {
+                (StatusCode::UNAUTHORIZED, AUTHORIZATION_INVALID, "Unauthorized")
+            }
+            AuthError::Mismatch { .. } => (StatusCode::UNAUTHORIZED, 0, "Unauthorized"),
+            AuthError::Expired { .. } => (StatusCode::FORBIDDEN, 0, "Forbidden"),
+        };
+        Failure { status, substatus, code, retry_after_ms: None, message: auth_message(error) }
+    }
+}
+
+/// What the service says too, word for word where tools look for it; else the gateway's text.
+fn auth_message(error: AuthError) -> String {
+    match error {
+        AuthError::Missing => "Required Header authorization is missing. Ensure a valid \
+                               Authorization token is passed."
+            .to_owned(),
+        AuthError::Mismatch { string_to_sign } => format!(
+            "The input authorization token can't serve the request: the wrong key is used, or the \
+             payload to sign was not built as the protocol says. The server used the following \
+             payload to sign: '{string_to_sign}'"
+        ),
+        AuthError::Malformed(_)
+        | AuthError::UnknownKind(_)
+        | AuthError::BadDate(_)
+        | AuthError::Expired { .. } => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_kind() -> [ErrorKind; 20] {
+        [
+            ErrorKind::BadRequest,
+            ErrorKind::PartitionKeyMismatch,
+            ErrorKind::ContainerRidMismatch,
+            ErrorKind::Unauthenticated,
+            ErrorKind::Forbidden,
+            ErrorKind::NotFound,
+            ErrorKind::OwnerNotFound,
+            ErrorKind::SessionNotAvailable,
+            ErrorKind::MethodNotAllowed,
+            ErrorKind::Conflict,
+            ErrorKind::PreconditionFailed,
+            ErrorKind::TooLarge,
+            ErrorKind::RangeGone,
+            ErrorKind::Throttled { retry_after_ms: 7 },
+            ErrorKind::RetryWith,
+            ErrorKind::Timeout,
+            ErrorKind::Unsupported,
+            ErrorKind::Unavailable,
+            ErrorKind::Corrupt,
+            ErrorKind::Internal,
+        ]
+    }
+
+    #[test]
+    fn every_kind_has_the_row_in_the_golden_file() {
+        let mut matrix = String::new();
+        for kind in every_kind() {
+            let name = format!("{kind:?}");
+            let failure = Failure::from(Error::new(kind, "x"));
+            let retry = failure.retry_after_ms.map_or("-".to_owned(), |ms| ms.to_string());
+            let (status, substatus, code) = (failure.status, failure.substatus, failure.code);
+            matrix += &format!("{name}: {} {substatus} {code} {retry}\n", status.as_u16());
+        }
+        assert_eq!(matrix, include_str!("../tests/data/error-matrix.txt"), "actual:\n{matrix}");
+    }
+
+    #[test]
+    fn the_body_wraps_the_message_as_the_service_does() {
+        let failure = Failure::from(Error::too_large("Request size is too large"));
+        assert_eq!(
+            failure.body("a-b", "/dbs"),
+            r#"{"code":"RequestEntityTooLarge","message":"Message: {\"Errors\":[\"Request size is too large\"]}\r\nActivityId: a-b, Request URI: /dbs"}"#
+        );
+    }
+
+    #[test]
+    fn query_errors_keep_their_own_list() {
+        let failure = Failure::from(Error::bad_request(r#"{"errors":[{"code":"SC1001"}]}"#));
+        let body = failure.body("a", "/");
+        assert!(body.contains(r#"Message: {\"errors\":[{\"code\":\"SC1001\"}]}\r\n"#), "{body}");
+    }
+
+    #[test]
+    fn a_wrong_signature_is_told_what_to_sign() {
+        let string_to_sign = "get\ndbs\n\nnow\n\n".to_owned();
+        let failure = Failure::from(AuthError::Mismatch { string_to_sign });
+        assert_eq!((failure.status.as_u16(), failure.code), (401, "Unauthorized"));
+        assert!(failure.message.contains("'get\ndbs\n\nnow\n\n'"));
+        let expired =
+            AuthError::Expired { date: "x".into(), apart_seconds: 9, skew_seconds_max: 1 };
+        assert_eq!(Failure::from(expired).status.as_u16(), 403);
+        assert_eq!(Failure::from(AuthError::Missing).substatus, 5000);
+    }
+}

@@ -1,0 +1,54 @@
+//! What the protocol has and this door does not yet have, by name.
+//!
+//! A client that asks for one of these gets 501 and the name: a wrong or partial answer would cost
+//! its user far more time than a clear refusal.
+
+use partita_model::Error;
+
+/// A feature that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feature {
+    Addresses,
+    Attachments,
+    Batch,
+    Bulk,
+    ChangeFeed,
+    ClientEncryptionKeys,
+    Conflicts,
+    DistributedTransactions,
+    ItemQueries,
+    PartitionKeyDelete,
+    QueryPlans,
+    StoredProcedures,
+    Triggers,
+    UserDefinedFunctions,
+    UsersAndPermissions,
+}
+
+impl Feature {
+    /// The feature in the words of the service's documentation.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Feature::Addresses => "direct mode (address resolution)",
+            Feature::Attachments => "attachments",
+            Feature::Batch => "transactional batch",
+            Feature::Bulk => "bulk execution",
+            Feature::ChangeFeed => "change feed",
+            Feature::ClientEncryptionKeys => "client encryption keys",
+            Feature::Conflicts => "conflicts feed",
+            Feature::DistributedTransactions => "distributed transactions",
+            Feature::ItemQueries => "item queries",
+            Feature::PartitionKeyDelete => "delete items by partition key",
+            Feature::QueryPlans => "query plans",
+            Feature::StoredProcedures => "stored procedures",
+            Feature::Triggers => "triggers",
+            Feature::UserDefinedFunctions => "user-defined functions",
+            Feature::UsersAndPermissions => "users and permissions",
+        }
+    }
+
+    /// The answer to a request that needs the feature.
+    pub(crate) fn refusal(self) -> Error {
+        Error::unsupported(format!("Not supported by this server yet: {}.", self.name()))
+    }
+}

@@ -1,0 +1,339 @@
+//! The protocol's headers: every name once, and readers that say what is wrong with a value.
+//!
+//! A reader answers `None` for an absent header and a clear 400 for one that makes no sense; nothing
+//! is guessed. Booleans come as `True`, `true` and `TRUE`, depending on the SDK.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use partita_engine::{EtagPattern, KeyRequired, PageRequest};
+use partita_model::{Consistency, Error, PartitionKeyHeader, Result};
+
+// Both ways.
+pub(crate) const ACTIVITY_ID: HeaderName = HeaderName::from_static("x-ms-activity-id");
+pub(crate) const CONTINUATION: HeaderName = HeaderName::from_static("x-ms-continuation");
+pub(crate) const SESSION_TOKEN: HeaderName = HeaderName::from_static("x-ms-session-token");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+pub(crate) const RANGE_ID: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-partitionkeyrangeid");
+
+// Requests.
+pub(crate) const DATE: HeaderName = HeaderName::from_static("x-ms-date");
+pub(crate) const CONSISTENCY_LEVEL: HeaderName = HeaderName::from_static("x-ms-consistency-level");
+pub(crate) const PARTITION_KEY: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-partitionkey");
+pub(crate) const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");
+pub(crate) const IS_QUERY_PLAN: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-is-query-plan-request");
+pub(crate) const IS_UPSERT: HeaderName = HeaderName::from_static("x-ms-documentdb-is-upsert");
+pub(crate) const IS_BATCH: HeaderName = HeaderName::from_static("x-ms-cosmos-is-batch-request");
+pub(crate) const BATCH_ATOMIC: HeaderName = HeaderName::from_static("x-ms-cosmos-batch-atomic");
+pub(crate) const A_IM: HeaderName = HeaderName::from_static("a-im");
+pub(crate) const MAX_ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-max-item-count");
+pub(crate) const INTENDED_CONTAINER_RID: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-intended-collection-rid");
+pub(crate) const INDEXING_DIRECTIVE: HeaderName =
+    HeaderName::from_static("x-ms-indexing-directive");
+pub(crate) const PRE_TRIGGERS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
+pub(crate) const POST_TRIGGERS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-post-trigger-include");
+pub(crate) const CONTENT_ON_WRITE: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-populate-content-response-on-write");
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(crate) const POPULATE_QUOTA: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-populatequotainfo");
+pub(crate) const POPULATE_STATISTICS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-populatepartitionstatistics");
+pub(crate) const START_EPK: HeaderName = HeaderName::from_static("x-ms-start-epk");
+pub(crate) const END_EPK: HeaderName = HeaderName::from_static("x-ms-end-epk");
+pub(crate) const READ_KEY_TYPE: HeaderName = HeaderName::from_static("x-ms-read-key-type");
+pub(crate) const OFFER_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-offer-throughput");
+pub(crate) const OFFER_AUTOPILOT: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-offer-autopilot-settings");
+pub(crate) const MIGRATE_TO_AUTOSCALE: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-migrate-offer-to-autopilot");
+pub(crate) const MIGRATE_TO_MANUAL: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-migrate-offer-to-manual-throughput");
+
+// Responses.
+pub(crate) const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
+pub(crate) const REQUEST_DURATION: HeaderName = HeaderName::from_static("x-ms-request-duration-ms");
+pub(crate) const SUBSTATUS: HeaderName = HeaderName::from_static("x-ms-substatus");
+pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
+pub(crate) const ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-item-count");
+pub(crate) const LSN: HeaderName = HeaderName::from_static("lsn");
+pub(crate) const ITEM_LSN: HeaderName = HeaderName::from_static("x-ms-item-lsn");
+pub(crate) const GLOBAL_COMMITTED_LSN: HeaderName =
+    HeaderName::from_static("x-ms-global-committed-lsn");
+pub(crate) const QUORUM_ACKED_LSN: HeaderName = HeaderName::from_static("x-ms-quorum-acked-lsn");
+pub(crate) const LOCAL_LSN: HeaderName = HeaderName::from_static("x-ms-cosmos-llsn");
+pub(crate) const ITEM_LOCAL_LSN: HeaderName = HeaderName::from_static("x-ms-cosmos-item-llsn");
+pub(crate) const QUORUM_ACKED_LOCAL_LSN: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-quorum-acked-llsn");
+pub(crate) const CONTENT_PATH: HeaderName = HeaderName::from_static("x-ms-content-path");
+pub(crate) const ALT_CONTENT_PATH: HeaderName = HeaderName::from_static("x-ms-alt-content-path");
+pub(crate) const RESOURCE_QUOTA: HeaderName = HeaderName::from_static("x-ms-resource-quota");
+pub(crate) const RESOURCE_USAGE: HeaderName = HeaderName::from_static("x-ms-resource-usage");
+pub(crate) const INDEX_PROGRESS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-collection-index-transformation-progress");
+pub(crate) const LAZY_INDEX_PROGRESS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-collection-lazy-indexing-progress");
+pub(crate) const OFFER_REPLACE_PENDING: HeaderName =
+    HeaderName::from_static("x-ms-offer-replace-pending");
+pub(crate) const SCHEMA_VERSION: HeaderName = HeaderName::from_static("x-ms-schemaversion");
+pub(crate) const SERVICE_VERSION: HeaderName = HeaderName::from_static("x-ms-serviceversion");
+pub(crate) const GATEWAY_VERSION: HeaderName = HeaderName::from_static("x-ms-gatewayversion");
+
+/// The API versions of the service, oldest first.
+const VERSIONS: [&str; 21] = [
+    "2014-08-21",
+    "2015-04-08",
+    "2015-06-03",
+    "2015-08-06",
+    "2015-12-16",
+    "2016-05-30",
+    "2016-07-11",
+    "2016-11-14",
+    "2017-01-19",
+    "2017-02-22",
+    "2017-05-03",
+    "2017-11-15",
+    "2018-06-18",
+    "2018-08-31",
+    "2018-09-17",
+    "2018-12-31",
+    "2019-10-14",
+    "2020-07-15",
+    "2020-11-05",
+    "2024-05-15",
+    "2024-06-06",
+];
+
+/// From this version on, containers have a partition key and item requests name its value.
+const KEY_REQUIRED_SINCE: &str = "2018-12-31";
+
+/// A request's headers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Headers<'a>(pub(crate) &'a HeaderMap);
+
+impl<'a> Headers<'a> {
+    /// The header's text; an empty one counts as absent.
+    pub(crate) fn text(self, name: &HeaderName) -> Result<Option<&'a str>> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        match std::str::from_utf8(value.as_bytes()) {
+            Ok("") => Ok(None),
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(Error::bad_request(format!("The header {name} is not valid UTF-8."))),
+        }
+    }
+
+    /// A boolean; absent is false.
+    pub(crate) fn flag(self, name: &HeaderName) -> Result<bool> {
+        Ok(self.flag_if_there(name)?.unwrap_or(false))
+    }
+
+    fn flag_if_there(self, name: &HeaderName) -> Result<Option<bool>> {
+        match self.text(name)? {
+            None => Ok(None),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+            Some(text) => Err(bad_value(name, text, "must be true or false")),
+        }
+    }
+
+    /// Must this client name partition keys? Refuses an API version that the service never had.
+    pub(crate) fn key_required(self) -> Result<KeyRequired> {
+        match self.text(&VERSION)? {
+            None => Ok(KeyRequired::Yes),
+            Some(version) if !VERSIONS.contains(&version) => {
+                let known = format!("must be one of {}", VERSIONS.join(", "));
+                Err(bad_value(&VERSION, version, &known))
+            }
+            Some(version) if version < KEY_REQUIRED_SINCE => Ok(KeyRequired::No),
+            Some(_) => Ok(KeyRequired::Yes),
+        }
+    }
+
+    /// The consistency that the request asks for: the account's or a weaker one.
+    pub(crate) fn consistency(self, account: Consistency) -> Result<Option<Consistency>> {
+        let Some(text) = self.text(&CONSISTENCY_LEVEL)? else { return Ok(None) };
+        let level = Consistency::parse(text)?;
+        if !account.allows(level) {
+            return Err(Error::bad_request(format!(
+                "The consistency level {level} in {CONSISTENCY_LEVEL} is stronger than the \
+                 account's default {account}; a request may only ask for the same or a weaker one."
+            )));
+        }
+        Ok(Some(level))
+    }
+
+    pub(crate) fn partition_key(self) -> Result<Option<PartitionKeyHeader>> {
+        self.text(&PARTITION_KEY)?.map(PartitionKeyHeader::parse).transpose()
+    }
+
+    /// How much of a feed is wanted.
+    pub(crate) fn page(self) -> Result<PageRequest> {
+        let items_max = match self.text(&MAX_ITEM_COUNT)? {
+            None | Some("-1") => None,
+            Some(text) => match text.parse::<usize>() {
+                Ok(count) if count > 0 => Some(count),
+                _ => {
+                    return Err(bad_value(
+                        &MAX_ITEM_COUNT,
+                        text,
+                        "must be -1 or a positive integer",
+                    ));
+                }
+            },
+        };
+        Ok(PageRequest { items_max, continuation: self.text(&CONTINUATION)?.map(str::to_owned) })
+    }
+
+    /// An ETag in `If-Match` or `If-None-Match`; the quotes may be missing.
+    pub(crate) fn etag(self, name: &HeaderName) -> Result<Option<EtagPattern>> {
+        Ok(self.text(name)?.map(|text| match text.trim() {
+            "*" => EtagPattern::Any,
+            text => {
+                let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                EtagPattern::Exact(inner.unwrap_or(text).to_owned())
+            }
+        }))
+    }
+
+    /// Does the client want no body in the answer to a write?
+    pub(crate) fn minimal(self) -> Result<bool> {
+        let preferred = self.text(&PREFER)?.is_some_and(|text| {
+            text.split([',', ';']).any(|part| part.trim().eq_ignore_ascii_case("return=minimal"))
+        });
+        Ok(preferred || self.flag_if_there(&CONTENT_ON_WRITE)? == Some(false))
+    }
+
+    /// Shall the item be indexed?
+    pub(crate) fn indexed(self) -> Result<bool> {
+        match self.text(&INDEXING_DIRECTIVE)? {
+            None => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case("exclude") => Ok(false),
+            Some(text) if text.eq_ignore_ascii_case("include") => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case("default") => Ok(true),
+            Some(text) => {
+                Err(bad_value(&INDEXING_DIRECTIVE, text, "must be Include, Exclude or Default"))
+            }
+        }
+    }
+
+    /// Is the body a query?
+    pub(crate) fn is_query(self) -> Result<bool> {
+        let by_type = self.text(&http::header::CONTENT_TYPE)?.is_some_and(|text| {
+            let media_type = text.split(';').next().unwrap_or_default().trim();
+            media_type.eq_ignore_ascii_case("application/query+json")
+        });
+        Ok(self.flag(&IS_QUERY)? || by_type)
+    }
+}
+
+/// A 400 that names header, value and rule.
+pub(crate) fn bad_value(name: &HeaderName, value: &str, rule: &str) -> Error {
+    Error::bad_request(format!("The value '{value}' of the header {name} {rule}."))
+}
+
+/// Sets a header to a text that was made at run time. Text that no header can carry is left out:
+/// half a header would mislead more than none.
+pub(crate) fn put(headers: &mut HeaderMap, name: HeaderName, text: impl Into<String>) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text.into())) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_bytes(value.as_bytes()).unwrap())])
+    }
+
+    #[test]
+    fn booleans_are_read_in_any_case_and_nothing_else_is() {
+        for (text, flag) in [("True", true), ("true", true), ("FALSE", false), ("", false)] {
+            assert_eq!(Headers(&with(IS_UPSERT, text)).flag(&IS_UPSERT), Ok(flag), "{text}");
+        }
+        let error = Headers(&with(IS_UPSERT, "yes")).flag(&IS_UPSERT).unwrap_err();
+        assert!(error.message.contains("'yes'") && error.message.contains("is-upsert"), "{error}");
+    }
+
+    #[test]
+    fn versions_decide_whether_keys_are_required() {
+        let required = |text| Headers(&with(VERSION, text)).key_required();
+        assert_eq!(required("2018-09-17"), Ok(KeyRequired::No));
+        assert_eq!(required("2018-12-31"), Ok(KeyRequired::Yes));
+        assert_eq!(required("2024-06-06"), Ok(KeyRequired::Yes));
+        assert_eq!(Headers(&HeaderMap::new()).key_required(), Ok(KeyRequired::Yes));
+        let error = required("2019-01-01").unwrap_err();
+        assert!(error.message.contains("2020-07-15"), "{error}");
+    }
+
+    #[test]
+    fn a_stronger_consistency_than_the_accounts_is_refused() {
+        let read = |text| Headers(&with(CONSISTENCY_LEVEL, text)).consistency(Consistency::Session);
+        assert_eq!(read("Eventual"), Ok(Some(Consistency::Eventual)));
+        assert_eq!(read("Session"), Ok(Some(Consistency::Session)));
+        assert!(read("Strong").unwrap_err().message.contains("stronger"));
+        assert!(read("Sessions").is_err());
+    }
+
+    #[test]
+    fn page_sizes_are_minus_one_or_positive() {
+        let read = |text| Headers(&with(MAX_ITEM_COUNT, text)).page().map(|page| page.items_max);
+        assert_eq!(read("-1"), Ok(None));
+        assert_eq!(read("7"), Ok(Some(7)));
+        for bad in ["0", "-2", "x", "1.5", "99999999999999999999"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn etags_are_read_with_and_without_quotes() {
+        let read =
+            |text| Headers(&with(http::header::IF_MATCH, text)).etag(&http::header::IF_MATCH);
+        assert_eq!(read("*"), Ok(Some(EtagPattern::Any)));
+        assert_eq!(read("\"e\""), Ok(Some(EtagPattern::Exact("e".into()))));
+        assert_eq!(read("e"), Ok(Some(EtagPattern::Exact("e".into()))));
+    }
+
+    #[test]
+    fn a_minimal_answer_can_be_asked_for_in_two_ways() {
+        assert_eq!(Headers(&with(PREFER, "return=minimal")).minimal(), Ok(true));
+        assert_eq!(Headers(&with(PREFER, "respond-async, Return=Minimal")).minimal(), Ok(true));
+        assert_eq!(Headers(&with(PREFER, "return=representation")).minimal(), Ok(false));
+        assert_eq!(Headers(&with(CONTENT_ON_WRITE, "False")).minimal(), Ok(true));
+        assert_eq!(Headers(&with(CONTENT_ON_WRITE, "true")).minimal(), Ok(false));
+    }
+
+    #[test]
+    fn indexing_directives_are_checked() {
+        let read = |text| Headers(&with(INDEXING_DIRECTIVE, text)).indexed();
+        assert_eq!(
+            (read("Exclude"), read("include"), read("Default")),
+            (Ok(false), Ok(true), Ok(true))
+        );
+        assert!(read("maybe").is_err());
+    }
+
+    #[test]
+    fn a_query_is_told_by_header_or_content_type() {
+        let content_type = http::header::CONTENT_TYPE;
+        assert_eq!(Headers(&with(IS_QUERY, "True")).is_query(), Ok(true));
+        let typed = with(content_type.clone(), "application/query+json; charset=utf-8");
+        assert_eq!(Headers(&typed).is_query(), Ok(true));
+        assert_eq!(Headers(&with(content_type, "application/json")).is_query(), Ok(false));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_by_name() {
+        let map = HeaderMap::from_iter([(
+            PARTITION_KEY,
+            HeaderValue::from_bytes(b"[\"\xff\"]").unwrap(),
+        )]);
+        let error = Headers(&map).partition_key().unwrap_err();
+        assert!(error.message.contains("x-ms-documentdb-partitionkey"), "{error}");
+    }
+}

@@ -1,0 +1,418 @@
+//! Resource links: from the raw path of a request to what it addresses and what its client signed.
+//!
+//! Routing is positional. The raw path is cut at its slashes first and each piece is percent-decoded
+//! once afterwards, so a database may be called `colls` and an id may hold `%2F`-like text. Empty
+//! pieces are skipped: some SDKs end every path with a slash, and some begin with two.
+//!
+//! A client signs the *link* of the addressed resource: its decoded path, or for feeds and creations
+//! the path of the parent. Paths made of resource ids are signed by their last id alone, in lower
+//! case. Which of both a path is cannot always be told from its text (`AAAAAQ==` is also a valid
+//! name), so [`Address::signing`] gives every form that the client may have meant.
+
+use std::borrow::Cow;
+
+use partita_engine::{ContainerPath, DatabasePath};
+use partita_model::{DatabaseRid, Error, Result};
+
+use crate::feature::Feature;
+
+/// The deepest resource is an attachment: four kinds with an id each.
+const SEGMENTS_MAX: usize = 8;
+
+/// What a path addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Account,
+    Databases,
+    Database(DatabasePath),
+    Containers(DatabasePath),
+    Container(ContainerPath),
+    Items(ContainerPath),
+    Item {
+        container: ContainerPath,
+        id: String,
+    },
+    Ranges(ContainerPath),
+    Offers,
+    Offer(String),
+    /// A resource of a feature that is refused.
+    Later(Feature),
+    /// Nothing that the protocol knows.
+    Unknown,
+}
+
+/// A path that was taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Address<'a> {
+    path: &'a str,
+    segments: Segments<'a>,
+    pub(crate) link: Link,
+}
+
+/// What a request's signature may cover.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signing<'a> {
+    /// Resource types, the usual one first.
+    pub(crate) types: [Option<&'a str>; 2],
+    /// Links, the usual one first.
+    pub(crate) links: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Address<'a> {
+    pub(crate) fn parse(path: &'a str) -> Result<Address<'a>> {
+        let segments = Segments::split(path);
+        let link = if segments.cut { Link::Unknown } else { route(segments.as_slice())? };
+        Ok(Address { path, segments, link })
+    }
+
+    /// The container's path as the client wrote it, for paths inside a container: `dbs/x/colls/y`.
+    pub(crate) fn raw_container(&self) -> Option<&'a str> {
+        let segments = self.segments.as_slice();
+        if segments.len() < 4
+            || segments.first() != Some(&"dbs")
+            || segments.get(2) != Some(&"colls")
+        {
+            return None;
+        }
+        self.segments.raw_prefix(self.path, 4)
+    }
+
+    /// Does the path address this container by its names?
+    pub(crate) fn is_by_names(&self, database: &str, name: &str) -> bool {
+        match &self.link {
+            Link::Container(path) | Link::Items(path) | Link::Ranges(path) => {
+                path.database == database && path.container == name
+            }
+            Link::Item { container, .. } => {
+                container.database == database && container.container == name
+            }
+            _ => false,
+        }
+    }
+
+    /// What the client of this path may have signed.
+    pub(crate) fn signing(&self) -> Result<Signing<'a>> {
+        let segments = self.segments.as_slice();
+        if let [_, _, _, _, "operations", "partitionkeydelete"] = segments {
+            // Python and JavaScript sign the container, .NET a type of its own.
+            let types = [Some("colls"), Some("partitionkey")];
+            return Ok(Signing { types, links: self.links(4)? });
+        }
+        // An odd path ends in a kind, and so names a feed of its parent.
+        let linked = segments.len() & !1;
+        let resource_type = match segments.len() {
+            0 => "",
+            odd if odd % 2 == 1 => segments.last().copied().unwrap_or_default(),
+            even => segments.get(even - 2).copied().unwrap_or_default(),
+        };
+        Ok(Signing { types: [Some(resource_type), None], links: self.links(linked)? })
+    }
+
+    /// The forms of the link made of the first `linked` segments.
+    fn links(&self, linked: usize) -> Result<Vec<Cow<'a, str>>> {
+        let segments = self.segments.as_slice().get(..linked).unwrap_or_default();
+        let by_name = match self.segments.raw_prefix(self.path, linked) {
+            Some(raw) => decode(raw)?,
+            None => Cow::Owned(decode(&segments.join("/"))?.into_owned()),
+        };
+        let mut links = vec![by_name];
+        if let (Some(last), true) = (segments.last(), may_be_rids(segments)) {
+            let rid = decode(last)?;
+            links.push(Cow::Owned(rid.to_lowercase()));
+            links.push(rid);
+        }
+        Ok(links)
+    }
+}
+
+/// Offers are always addressed by resource id; below `dbs` the database's segment tells.
+fn may_be_rids(segments: &[&str]) -> bool {
+    match segments {
+        ["offers", _] => true,
+        ["dbs", database, ..] => {
+            decode(database).is_ok_and(|text| DatabaseRid::parse(&text).is_some())
+        }
+        _ => false,
+    }
+}
+
+fn route(segments: &[&str]) -> Result<Link> {
+    Ok(match segments {
+        [] => Link::Account,
+        ["dbs"] => Link::Databases,
+        ["dbs", database] => Link::Database(database_path(database)?),
+        ["dbs", database, "colls"] => Link::Containers(database_path(database)?),
+        ["dbs", database, "colls", container, inside @ ..] => {
+            route_inside(container_path(database, container)?, inside)?
+        }
+        ["dbs", _, "users", ..] => Link::Later(Feature::UsersAndPermissions),
+        ["dbs", _, "clientencryptionkeys", ..] => Link::Later(Feature::ClientEncryptionKeys),
+        ["offers"] => Link::Offers,
+        ["offers", rid] => Link::Offer(decode(rid)?.into_owned()),
+        ["addresses", ..] => Link::Later(Feature::Addresses),
+        ["operations", "dtc"] => Link::Later(Feature::DistributedTransactions),
+        _ => Link::Unknown,
+    })
+}
+
+/// The part of a path behind its container.
+fn route_inside(container: ContainerPath, inside: &[&str]) -> Result<Link> {
+    Ok(match inside {
+        [] => Link::Container(container),
+        ["docs"] => Link::Items(container),
+        ["docs", id] => Link::Item { container, id: decode(id)?.into_owned() },
+        ["docs", _, "attachments", ..] => Link::Later(Feature::Attachments),
+        ["pkranges"] => Link::Ranges(container),
+        ["sprocs"] | ["sprocs", _] => Link::Later(Feature::StoredProcedures),
+        ["triggers"] | ["triggers", _] => Link::Later(Feature::Triggers),
+        ["udfs"] | ["udfs", _] => Link::Later(Feature::UserDefinedFunctions),
+        ["conflicts"] | ["conflicts", _] => Link::Later(Feature::Conflicts),
+        ["operations", "partitionkeydelete"] => Link::Later(Feature::PartitionKeyDelete),
+        _ => Link::Unknown,
+    })
+}
+
+fn database_path(segment: &str) -> Result<DatabasePath> {
+    Ok(DatabasePath(decode(segment)?.into_owned()))
+}
+
+fn container_path(database: &str, container: &str) -> Result<ContainerPath> {
+    Ok(ContainerPath {
+        database: decode(database)?.into_owned(),
+        container: decode(container)?.into_owned(),
+    })
+}
+
+/// Percent-decodes once. A plus sign is a plus sign.
+pub(crate) fn decode(raw: &str) -> Result<Cow<'_, str>> {
+    if !raw.contains('%') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = tail;
+            continue;
+        }
+        let pair = tail.split_at_checked(2).and_then(|(pair, tail)| Some((hex_byte(pair)?, tail)));
+        let Some((decoded, tail)) = pair else {
+            return Err(Error::bad_request(format!(
+                "The path segment '{raw}' has a percent sign without two hexadecimal digits."
+            )));
+        };
+        bytes.push(decoded);
+        rest = tail;
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| {
+        Error::bad_request(format!("The path segment '{raw}' does not decode to valid UTF-8."))
+    })
+}
+
+fn hex_byte(pair: &[u8]) -> Option<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let (high, low) = (digit(pair.first()?)?, digit(pair.get(1)?)?);
+    u8::try_from(high * 16 + low).ok()
+}
+
+/// Percent-encodes a name for a header: everything but letters, digits and `-._~`.
+pub(crate) fn encode(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                out.push('%');
+                for nibble in [byte >> 4, byte & 15] {
+                    let digit = char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+                    out.push(digit.to_ascii_uppercase());
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The non-empty pieces of a path and where they end in it; no allocation for a point read.
+#[derive(Clone, Debug)]
+struct Segments<'a> {
+    pieces: [&'a str; SEGMENTS_MAX],
+    ends: [usize; SEGMENTS_MAX],
+    len: usize,
+    /// Where the first piece starts.
+    start: usize,
+    /// No slash is doubled between the pieces, so a prefix of them is one slice of the path.
+    tidy: bool,
+    /// There were more pieces than any resource has.
+    cut: bool,
+}
+
+impl<'a> Segments<'a> {
+    fn split(path: &'a str) -> Segments<'a> {
+        let mut all = Segments {
+            pieces: [""; SEGMENTS_MAX],
+            ends: [0; SEGMENTS_MAX],
+            len: 0,
+            start: 0,
+            tidy: true,
+            cut: false,
+        };
+        let mut offset = 0;
+        for piece in path.split('/') {
+            let end = offset + piece.len();
+            if !piece.is_empty() {
+                all.push(piece, offset, end);
+            }
+            offset = end + 1;
+        }
+        all
+    }
+
+    fn push(&mut self, piece: &'a str, start: usize, end: usize) {
+        let (Some(slot), Some(slot_end)) =
+            (self.pieces.get_mut(self.len), self.ends.get_mut(self.len))
+        else {
+            self.cut = true;
+            return;
+        };
+        *slot = piece;
+        *slot_end = end;
+        match self.len.checked_sub(1).and_then(|before| self.ends.get(before)) {
+            None => self.start = start,
+            Some(before) => self.tidy &= start == before + 1,
+        }
+        self.len += 1;
+    }
+
+    fn as_slice(&self) -> &[&'a str] {
+        self.pieces.get(..self.len).unwrap_or_default()
+    }
+
+    /// The first `count` pieces as they stand in the path, unless a doubled slash is in between.
+    fn raw_prefix(&self, path: &'a str, count: usize) -> Option<&'a str> {
+        match count.checked_sub(1) {
+            None => Some(""),
+            Some(last) if self.tidy => path.get(self.start..*self.ends.get(last)?),
+            Some(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(path: &str) -> Link {
+        Address::parse(path).unwrap().link
+    }
+
+    fn container(database: &str, container: &str) -> ContainerPath {
+        ContainerPath { database: database.into(), container: container.into() }
+    }
+
+    fn links(path: &str) -> Vec<String> {
+        let signing = Address::parse(path).unwrap().signing().unwrap();
+        signing.links.into_iter().map(Cow::into_owned).collect()
+    }
+
+    #[test]
+    fn routing_goes_by_position_and_not_by_word() {
+        assert_eq!(link("/"), Link::Account);
+        assert_eq!(link("/dbs"), Link::Databases);
+        assert_eq!(link("/dbs/dbs"), Link::Database(DatabasePath("dbs".into())));
+        assert_eq!(link("/dbs/colls/colls"), Link::Containers(DatabasePath("colls".into())));
+        assert_eq!(link("/dbs/colls/colls/docs"), Link::Container(container("colls", "docs")));
+        assert_eq!(link("/dbs/d/colls/c/docs"), Link::Items(container("d", "c")));
+        assert_eq!(link("/dbs/d/colls/c/pkranges"), Link::Ranges(container("d", "c")));
+        let item = Link::Item { container: container("d", "c"), id: "docs".into() };
+        assert_eq!(link("/dbs/d/colls/c/docs/docs"), item);
+        assert_eq!(link("/offers/AbCd"), Link::Offer("AbCd".into()));
+    }
+
+    #[test]
+    fn trailing_and_doubled_slashes_are_tolerated() {
+        assert_eq!(link("//"), Link::Account);
+        assert_eq!(link("//dbs//d///colls/"), Link::Containers(DatabasePath("d".into())));
+        assert_eq!(link("//addresses/"), Link::Later(Feature::Addresses));
+        assert_eq!(links("//dbs//my%20db///colls/"), ["dbs/my db"]);
+    }
+
+    #[test]
+    fn segments_are_decoded_once_after_the_cut() {
+        let id = |path: &str| match link(path) {
+            Link::Item { id, .. } => id,
+            other => panic!("{path} is {other:?}"),
+        };
+        assert_eq!(id("/dbs/d/colls/c/docs/a%20b+c"), "a b+c");
+        assert_eq!(id("/dbs/d/colls/c/docs/%2520"), "%20");
+        assert_eq!(id("/dbs/d/colls/c/docs/%E9%B1%80"), "鱀");
+        assert_eq!(id("/dbs/d/colls/c/docs/a%2Fb"), "a/b");
+        assert_eq!(id("/dbs/d/colls/c/docs/%20x%20/"), " x ");
+    }
+
+    #[test]
+    fn what_does_not_decode_is_refused_with_the_segment() {
+        for path in ["/dbs/%", "/dbs/%4", "/dbs/%zz", "/dbs/%ff"] {
+            let error = Address::parse(path).unwrap_err();
+            assert_eq!(error.kind, partita_model::ErrorKind::BadRequest);
+            assert!(error.message.contains(path.trim_start_matches("/dbs/")), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_and_overlong_paths_are_unknown() {
+        for path in
+            ["/x", "/dbs/d/x", "/dbs/d/colls/c/docs/i/x", "/offers/a/b", "/a/b/c/d/e/f/g/h/i"]
+        {
+            assert_eq!(link(path), Link::Unknown, "{path}");
+        }
+    }
+
+    #[test]
+    fn later_features_have_their_routes() {
+        for (path, feature) in [
+            ("/dbs/d/users/u/permissions/p", Feature::UsersAndPermissions),
+            ("/dbs/d/clientencryptionkeys", Feature::ClientEncryptionKeys),
+            ("/dbs/d/colls/c/sprocs/s/", Feature::StoredProcedures),
+            ("/dbs/d/colls/c/triggers", Feature::Triggers),
+            ("/dbs/d/colls/c/udfs/u", Feature::UserDefinedFunctions),
+            ("/dbs/d/colls/c/conflicts", Feature::Conflicts),
+            ("/dbs/d/colls/c/docs/i/attachments/a", Feature::Attachments),
+            ("/dbs/d/colls/c/operations/partitionkeydelete", Feature::PartitionKeyDelete),
+            ("/operations/dtc", Feature::DistributedTransactions),
+        ] {
+            assert_eq!(link(path), Link::Later(feature), "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_of_resource_ids_may_be_signed_by_their_last_id() {
+        assert_eq!(links("/dbs/ToDoList"), ["dbs/ToDoList"]);
+        assert_eq!(
+            links("/dbs/AAAAAQ==/colls/AAAAAYAAAAE=/docs/"),
+            ["dbs/AAAAAQ==/colls/AAAAAYAAAAE=", "aaaaayaaaae=", "AAAAAYAAAAE="]
+        );
+        assert_eq!(links("/offers/AbCd/"), ["offers/AbCd", "abcd", "AbCd"]);
+        assert_eq!(links("/offers"), [""]);
+    }
+
+    #[test]
+    fn delete_by_partition_key_is_signed_as_its_container() {
+        let address = Address::parse("/dbs/d/colls/c/operations/partitionkeydelete").unwrap();
+        let signing = address.signing().unwrap();
+        assert_eq!(signing.types, [Some("colls"), Some("partitionkey")]);
+        assert_eq!(signing.links, ["dbs/d/colls/c"]);
+    }
+
+    #[test]
+    fn the_container_keeps_its_spelling() {
+        let raw = |path| Address::parse(path).unwrap().raw_container();
+        assert_eq!(raw("/dbs/my%20db/colls/%C3%A9/docs/1/"), Some("dbs/my%20db/colls/%C3%A9"));
+        assert_eq!(raw("/dbs/d//colls/c/docs"), None);
+        assert_eq!(raw("/dbs/d/colls"), None);
+        assert_eq!(encode("my db/é~"), "my%20db%2F%C3%A9~");
+    }
+}

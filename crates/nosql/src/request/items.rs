@@ -1,0 +1,163 @@
+//! Requests on items.
+
+use http::Method;
+use partita_engine::{Condition, ContainerPath, ItemPath, KeyRequired, NewItem, Op, Scope};
+use partita_model::{Epk, EpkRange, Error, Patch, Result};
+use partita_query::Filter;
+
+use super::{Incoming, if_match, not_allowed, partition_key, read_condition};
+use crate::feature::Feature;
+use crate::headers::{self, Headers, bad_value};
+
+/// The text of the service for a range of EPKs that is not fully given.
+const EPK_INPUT_INVALID: &str = "One of the input values is invalid";
+
+/// The feed of a container: everything that is sent to `docs`.
+pub(super) fn items(
+    container: ContainerPath,
+    incoming: Incoming<'_>,
+    key_required: KeyRequired,
+) -> Result<Op> {
+    let headers = incoming.headers;
+    match *incoming.method {
+        Method::GET if headers.text(&headers::A_IM)?.is_some() => {
+            Err(Feature::ChangeFeed.refusal())
+        }
+        Method::GET => {
+            Ok(Op::ListItems { container, scope: scope(headers)?, page: headers.page()? })
+        }
+        Method::POST => {
+            refuse_later_posts(headers)?;
+            refuse_triggers(headers)?;
+            let item = new_item(incoming, key_required)?;
+            if headers.flag(&headers::IS_UPSERT)? {
+                return Ok(Op::UpsertItem {
+                    container,
+                    item,
+                    condition: upsert_condition(headers)?,
+                });
+            }
+            Ok(Op::CreateItem { container, item })
+        }
+        _ => Err(not_allowed(incoming.method, "the items of a container", "GET or POST")),
+    }
+}
+
+/// One item.
+pub(super) fn item(
+    container: ContainerPath,
+    id: String,
+    incoming: Incoming<'_>,
+    key_required: KeyRequired,
+) -> Result<Op> {
+    let headers = incoming.headers;
+    let path = || -> Result<ItemPath> {
+        Ok(ItemPath { container, id, partition_key: partition_key(key_required, headers)? })
+    };
+    match *incoming.method {
+        Method::GET => Ok(Op::ReadItem { path: path()?, condition: read_condition(headers)? }),
+        Method::PUT => {
+            refuse_triggers(headers)?;
+            let (path, condition) = (path()?, if_match(headers)?);
+            Ok(Op::ReplaceItem { path, item: new_item(incoming, key_required)?, condition })
+        }
+        Method::PATCH => {
+            refuse_triggers(headers)?;
+            let patch = Patch::parse(&incoming.body)?;
+            let filter = patch.condition.as_deref().map(Filter::parse_condition).transpose()?;
+            Ok(Op::PatchItem { path: path()?, patch, filter, condition: if_match(headers)? })
+        }
+        Method::DELETE => {
+            refuse_triggers(headers)?;
+            Ok(Op::DeleteItem { path: path()?, condition: if_match(headers)? })
+        }
+        _ => Err(not_allowed(incoming.method, "an item", "GET, PUT, PATCH or DELETE")),
+    }
+}
+
+fn new_item(incoming: Incoming<'_>, key_required: KeyRequired) -> Result<NewItem> {
+    Ok(NewItem {
+        partition_key: partition_key(key_required, incoming.headers)?,
+        indexed: incoming.headers.indexed()?,
+        body: Vec::from(incoming.body),
+    })
+}
+
+/// An upsert that finds an item may ask which version it replaces, or to replace none.
+fn upsert_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
+    match if_match(headers)? {
+        Some(condition) => Ok(Some(condition)),
+        None => Ok(headers.etag(&http::header::IF_NONE_MATCH)?.map(Condition::NoneMatch)),
+    }
+}
+
+/// What else can be posted to `docs`.
+fn refuse_later_posts(headers: Headers<'_>) -> Result<()> {
+    if headers.flag(&headers::IS_QUERY_PLAN)? {
+        return Err(Feature::QueryPlans.refusal());
+    }
+    if headers.is_query()? {
+        return Err(Feature::ItemQueries.refusal());
+    }
+    if headers.flag(&headers::IS_BATCH)? {
+        let atomic = headers.flag(&headers::BATCH_ATOMIC)?;
+        return Err(if atomic { Feature::Batch } else { Feature::Bulk }.refusal());
+    }
+    Ok(())
+}
+
+/// Leaving out a trigger would write something else than the client asked for.
+fn refuse_triggers(headers: Headers<'_>) -> Result<()> {
+    for name in [headers::PRE_TRIGGERS, headers::POST_TRIGGERS] {
+        if headers.text(&name)?.is_some() {
+            return Err(Feature::Triggers.refusal());
+        }
+    }
+    Ok(())
+}
+
+/// Which part of the container a feed covers.
+fn scope(headers: Headers<'_>) -> Result<Scope> {
+    if let Some(key) = headers.partition_key()? {
+        return Ok(Scope::PartitionKey(key));
+    }
+    let within = epk_range(headers)?;
+    match (headers.text(&headers::RANGE_ID)?, within) {
+        (Some(id), within) => Ok(Scope::Range { id: id.to_owned(), within }),
+        (None, Some(epks)) => Ok(Scope::Epks(epks)),
+        (None, None) => Ok(Scope::All),
+    }
+}
+
+/// The three headers of an EPK range: all of them or none.
+fn epk_range(headers: Headers<'_>) -> Result<Option<EpkRange>> {
+    let start = headers.text(&headers::START_EPK)?;
+    let end = headers.text(&headers::END_EPK)?;
+    let by_epk = match headers.text(&headers::READ_KEY_TYPE)? {
+        Some(text) if text.eq_ignore_ascii_case("EffectivePartitionKeyRange") => true,
+        Some(text) if text.eq_ignore_ascii_case("ResourceId") => false,
+        None => false,
+        Some(text) => {
+            let rule = "must be EffectivePartitionKeyRange or ResourceId";
+            return Err(bad_value(&headers::READ_KEY_TYPE, text, rule));
+        }
+    };
+    match (start, end, by_epk) {
+        (None, None, false) => Ok(None),
+        // The least EPK is the empty text, and an empty header counts as absent.
+        (start, Some(end), true) => {
+            let min = epk(&headers::START_EPK, start.unwrap_or_default())?;
+            Ok(Some(EpkRange { min, max: epk(&headers::END_EPK, end)? }))
+        }
+        _ => Err(Error::bad_request(format!(
+            "{EPK_INPUT_INVALID}: {}, {} and {}: EffectivePartitionKeyRange come together.",
+            headers::START_EPK,
+            headers::END_EPK,
+            headers::READ_KEY_TYPE
+        ))),
+    }
+}
+
+fn epk(name: &http::HeaderName, text: &str) -> Result<Epk> {
+    Epk::parse_hex(text).ok_or_else(|| bad_value(name, text, "must be a hexadecimal EPK"))
+}

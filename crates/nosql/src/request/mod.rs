@@ -1,0 +1,175 @@
+//! From HTTP to an operation of the database: all validation that is the protocol's own.
+//!
+//! First what every request has (version, consistency, size), then by what is addressed: `metadata`
+//! for databases, containers, offers and ranges, `items` for items. What the database must decide
+//! anyway (is the body a valid item, does the key fit the container) is left to it, so that every
+//! door gets the same answer.
+
+mod items;
+mod metadata;
+mod query;
+
+use bytes::Bytes;
+use http::Method;
+use partita_engine::{Access, Condition, Context, KeyRequired, Op};
+use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
+
+use crate::headers::{self, Headers};
+use crate::link::Link;
+
+/// The text that SDK tests look for.
+pub(crate) const REQUEST_TOO_LARGE: &str = "Request size is too large";
+
+/// A request that was not looked into yet.
+#[derive(Debug)]
+pub(crate) struct Incoming<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) headers: Headers<'a>,
+    pub(crate) body: Bytes,
+}
+
+/// A request understood.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// `GET /`.
+    Account,
+    /// Everything that the database answers.
+    Database(Box<DatabaseCall>),
+}
+
+/// An operation, and how its answer shall look.
+#[derive(Debug)]
+pub(crate) struct DatabaseCall {
+    pub(crate) op: Op,
+    pub(crate) context: Context,
+    pub(crate) shape: Shape,
+}
+
+/// What the client wants of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// No body in the answer to a write.
+    pub(crate) minimal: bool,
+    /// Quota and usage of the container as headers.
+    pub(crate) quota: bool,
+    /// Sizes of the container's partitions in its body.
+    pub(crate) statistics: bool,
+}
+
+/// Reads a request.
+pub(crate) fn read(
+    link: Link,
+    incoming: Incoming<'_>,
+    access: Access,
+    account: Consistency,
+) -> Result<Call> {
+    let key_required = incoming.headers.key_required()?;
+    let context = context(incoming.headers, access, account)?;
+    if incoming.body.len() > limits::REQUEST_BYTES_MAX {
+        return Err(Error::too_large(REQUEST_TOO_LARGE));
+    }
+    let shape = Shape {
+        minimal: incoming.headers.minimal()?,
+        quota: incoming.headers.flag(&headers::POPULATE_QUOTA)?,
+        statistics: incoming.headers.flag(&headers::POPULATE_STATISTICS)?,
+    };
+    let op = match link {
+        Link::Account if incoming.method == Method::GET => return Ok(Call::Account),
+        Link::Account => return Err(not_allowed(incoming.method, "the account", "GET")),
+        Link::Databases => metadata::databases(incoming)?,
+        Link::Database(database) => metadata::database(database, incoming)?,
+        Link::Containers(database) => metadata::containers(database, incoming, key_required)?,
+        Link::Container(container) => metadata::container(container, incoming)?,
+        Link::Ranges(container) => metadata::ranges(container, incoming)?,
+        Link::Offers => metadata::offers(incoming)?,
+        Link::Offer(rid) => metadata::offer(rid, incoming)?,
+        Link::Items(container) => items::items(container, incoming, key_required)?,
+        Link::Item { container, id } => items::item(container, id, incoming, key_required)?,
+        Link::Later(feature) => return Err(feature.refusal()),
+        Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
+    };
+    Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
+}
+
+fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result<Context> {
+    let owned = |name| Ok::<_, Error>(headers.text(name)?.map(str::to_owned));
+    Ok(Context {
+        access,
+        consistency: headers.consistency(account)?,
+        session: owned(&headers::SESSION_TOKEN)?,
+        intended_container_rid: owned(&headers::INTENDED_CONTAINER_RID)?,
+    })
+}
+
+fn not_allowed(method: &Method, what: &str, accepted: &str) -> Error {
+    Error::method_not_allowed(format!(
+        "The method {method} is not allowed on {what}: use {accepted}."
+    ))
+}
+
+/// `If-Match`: the condition of a change.
+fn if_match(headers: Headers<'_>) -> Result<Option<Condition>> {
+    Ok(headers.etag(&http::header::IF_MATCH)?.map(Condition::Match))
+}
+
+/// The condition of a read: `If-None-Match` spares the transfer, `If-Match` insists on a version.
+fn read_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
+    match headers.etag(&http::header::IF_NONE_MATCH)? {
+        Some(pattern) => Ok(Some(Condition::NoneMatch(pattern))),
+        None => if_match(headers),
+    }
+}
+
+/// What an operation is called in metrics, and where it runs.
+pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
+    match op {
+        Op::CreateDatabase { .. } => ("CreateDatabase", Runs::InPool),
+        Op::ReadDatabase { .. } => ("ReadDatabase", Runs::Inline),
+        Op::DeleteDatabase { .. } => ("DeleteDatabase", Runs::InPool),
+        Op::ListDatabases { .. } => ("ListDatabases", Runs::InPool),
+        Op::CreateContainer { .. } => ("CreateContainer", Runs::InPool),
+        Op::ReadContainer { .. } => ("ReadContainer", Runs::Inline),
+        Op::ReplaceContainer { .. } => ("ReplaceContainer", Runs::InPool),
+        Op::DeleteContainer { .. } => ("DeleteContainer", Runs::InPool),
+        Op::ListContainers { .. } => ("ListContainers", Runs::InPool),
+        Op::ContainerStatistics { .. } => ("ContainerStatistics", Runs::InPool),
+        Op::ListPartitions { .. } => ("ListPartitions", Runs::Inline),
+        Op::ReadOffer { .. } => ("ReadOffer", Runs::Inline),
+        Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
+        Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
+        Op::CreateItem { .. } => ("CreateItem", Runs::Inline),
+        Op::UpsertItem { .. } => ("UpsertItem", Runs::Inline),
+        Op::ReplaceItem { .. } => ("ReplaceItem", Runs::Inline),
+        Op::PatchItem { .. } => ("PatchItem", Runs::Inline),
+        Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
+        Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
+        Op::ListItems { .. } => ("ListItems", Runs::InPool),
+    }
+}
+
+/// Where an operation runs: work of a page's size, and changes of the catalog that make or drop
+/// partitions and so wait for the disk, must not hold up an async worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runs {
+    Inline,
+    InPool,
+}
+
+/// What a value of a body must be, for its error.
+fn wrong_type(name: &str, expected: &str) -> Error {
+    Error::bad_request(format!("The property '{name}' of the request body must be {expected}."))
+}
+
+/// The partition key that the request names. Only old clients may leave it out: the database then
+/// takes it from the item, or knows the container to be one without.
+fn partition_key(
+    required: KeyRequired,
+    headers: Headers<'_>,
+) -> Result<Option<PartitionKeyHeader>> {
+    match (headers.partition_key()?, required) {
+        (None, KeyRequired::Yes) => {
+            Err(Error::bad_request("PartitionKey value must be supplied for this operation."))
+        }
+        (key, _) => Ok(key),
+    }
+}

@@ -1,0 +1,312 @@
+//! From the database's reply to HTTP: status, headers, body.
+//!
+//! A reply's facts become headers here for errors as well as for successes: SDKs learn their session
+//! token from a 404 or 409 too. A point read's body is the stored text itself; nothing is parsed or
+//! copied. `partitions` writes what is told of a container's partitions.
+
+mod partitions;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use partita_engine::{Change, Container, ItemBody, Outcome, PartitionStatistics, Reply, Served};
+use partita_gateway::Response;
+use partita_model::{Charge, Etag, Value};
+
+use crate::error::Failure;
+use crate::headers;
+use crate::link::{Address, encode};
+use crate::request::Shape;
+use crate::session;
+
+/// Room for all headers of an item's response, so that the map never grows.
+const HEADERS_CAPACITY: usize = 32;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What the answer to a request refers to.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) address: &'a Address<'a>,
+    pub(crate) shape: Shape,
+    /// Sizes of the container's partitions, where the client asked for them.
+    pub(crate) statistics: Option<Vec<PartitionStatistics>>,
+}
+
+/// A reply that went well, or its error for [`failure`]; the headers are for both.
+pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, (Failure, HeaderMap)> {
+    let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
+    let container = reply.container.as_deref();
+    if let Some(served) = &reply.served {
+        put_served(&mut headers, served);
+        if let Some(container) = container {
+            put_owner(&mut headers, container, frame.address);
+        }
+    }
+    match reply.result {
+        Ok(outcome) => Ok(success(outcome, container, headers, frame)),
+        Err(error) => Err((Failure::from(error), headers)),
+    }
+}
+
+/// The answer to a failed request; `headers` may hold what is known of the partition that served it.
+pub(crate) fn failure(
+    failure: &Failure,
+    mut headers: HeaderMap,
+    activity_id: &str,
+    path: &str,
+) -> Response {
+    headers.insert(headers::SUBSTATUS, HeaderValue::from(failure.substatus));
+    if let Some(retry_after_ms) = failure.retry_after_ms {
+        headers.insert(headers::RETRY_AFTER_MS, HeaderValue::from(retry_after_ms));
+    }
+    with_body(failure.status, headers, failure.body(activity_id, path))
+}
+
+/// A response with a JSON body.
+pub(crate) fn with_body(
+    status: StatusCode,
+    mut headers: HeaderMap,
+    body: impl Into<Bytes>,
+) -> Response {
+    headers.insert(header::CONTENT_TYPE, JSON);
+    Response { status, headers, body: body.into() }
+}
+
+/// What every response tells.
+pub(crate) fn seal(response: &mut Response, activity_id: HeaderValue, charge: Charge, nanos: u64) {
+    let headers = &mut response.headers;
+    headers.insert(headers::ACTIVITY_ID, activity_id);
+    headers::put(headers, headers::REQUEST_CHARGE, charge.to_string());
+    headers::put(headers, headers::REQUEST_DURATION, millis(nanos));
+    headers.insert(headers::VERSION, HeaderValue::from_static("2020-07-15"));
+    headers.insert(headers::SCHEMA_VERSION, HeaderValue::from_static("1.19"));
+    headers.insert(headers::SERVICE_VERSION, HeaderValue::from_static("version=2.14.0.0"));
+    headers.insert(headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.0.0"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache"));
+    headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+    headers.insert(header::SERVER, HeaderValue::from_static("Microsoft-HTTPAPI/2.0"));
+}
+
+/// Milliseconds with three decimals.
+fn millis(nanos: u64) -> String {
+    let micros = nanos / 1_000;
+    format!("{}.{:03}", micros / 1_000, micros % 1_000)
+}
+
+fn success(
+    outcome: Outcome,
+    container: Option<&Container>,
+    mut headers: HeaderMap,
+    frame: &Frame<'_>,
+) -> Response {
+    match outcome {
+        Outcome::Item { etag, body, change } => item(&etag, body, change, headers, frame.shape),
+        Outcome::Items { items, continuation } => {
+            put_page(&mut headers, items.len(), continuation);
+            with_body(StatusCode::OK, headers, item_feed(&items, container))
+        }
+        Outcome::Database { database, change } => {
+            one(&database.etag, &database.to_value(), change, headers)
+        }
+        Outcome::Databases { databases, continuation } => {
+            let rows = databases.iter().map(|database| database.to_value()).collect();
+            feed("", "Databases", rows, continuation, headers)
+        }
+        Outcome::Container { change } => container_reply(container, change, headers, frame),
+        Outcome::Containers { database, containers, continuation } => {
+            let rows = containers.iter().map(|container| container.to_value()).collect();
+            feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
+        }
+        Outcome::Partitions { etag, unchanged } => ranges(&etag, unchanged, container, headers),
+        Outcome::Offer { offer, change } => {
+            headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"));
+            one(&offer.etag, &offer.to_value(), change, headers)
+        }
+        Outcome::Offers { offers, continuation } => {
+            let rows = offers.iter().map(|offer| offer.to_value()).collect();
+            feed("", "Offers", rows, continuation, headers)
+        }
+        Outcome::NotModified { etag } => {
+            headers::put(&mut headers, header::ETAG, quoted(&etag));
+            empty(StatusCode::NOT_MODIFIED, headers)
+        }
+        Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),
+    }
+}
+
+fn empty(status: StatusCode, headers: HeaderMap) -> Response {
+    Response { status, headers, body: Bytes::new() }
+}
+
+fn status_of(change: Change) -> StatusCode {
+    match change {
+        Change::Created => StatusCode::CREATED,
+        Change::Replaced | Change::None => StatusCode::OK,
+    }
+}
+
+fn item(
+    etag: &Etag,
+    body: ItemBody,
+    change: Change,
+    mut headers: HeaderMap,
+    shape: Shape,
+) -> Response {
+    headers::put(&mut headers, header::ETAG, etag.quoted());
+    if shape.minimal && change != Change::None {
+        return empty(status_of(change), headers);
+    }
+    with_body(status_of(change), headers, body.0)
+}
+
+/// A database, container or offer.
+fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Response {
+    headers::put(&mut headers, header::ETAG, etag.quoted());
+    with_body(status_of(change), headers, body.to_json())
+}
+
+fn container_reply(
+    container: Option<&Container>,
+    change: Change,
+    mut headers: HeaderMap,
+    frame: &Frame<'_>,
+) -> Response {
+    let Some(container) = container else {
+        return empty(status_of(change), headers);
+    };
+    let mut body = container.to_value();
+    if frame.shape.quota {
+        // Changes of the indexing policy take effect with their commit.
+        headers.insert(headers::INDEX_PROGRESS, HeaderValue::from_static("100"));
+        if let Some(statistics) = &frame.statistics {
+            headers::put(&mut headers, headers::RESOURCE_QUOTA, partitions::QUOTA);
+            headers::put(&mut headers, headers::RESOURCE_USAGE, partitions::usage(statistics));
+        }
+    }
+    if let (true, Some(statistics), Value::Object(body)) =
+        (frame.shape.statistics, &frame.statistics, &mut body)
+    {
+        body.insert("statistics", partitions::statistics(statistics));
+    }
+    one(&container.etag, &body, change, headers)
+}
+
+fn ranges(
+    etag: &str,
+    unchanged: bool,
+    container: Option<&Container>,
+    mut headers: HeaderMap,
+) -> Response {
+    let etag = quoted(etag);
+    headers::put(&mut headers, header::ETAG, etag.clone());
+    let Some(container) = container.filter(|_| !unchanged) else {
+        return empty(StatusCode::NOT_MODIFIED, headers);
+    };
+    let rows = partitions::ranges(container, &etag);
+    feed(&container.rid.to_string(), "PartitionKeyRanges", rows, None, headers)
+}
+
+/// The envelope of a feed: `{"_rid":…,"<kind>":[…],"_count":n}`.
+fn feed(
+    parent: &str,
+    kind: &str,
+    rows: Vec<Value>,
+    continuation: Option<String>,
+    mut headers: HeaderMap,
+) -> Response {
+    put_page(&mut headers, rows.len(), continuation);
+    let body = partita_model::Object::new()
+        .with("_rid", parent)
+        .with("_count", i64::try_from(rows.len()).unwrap_or(i64::MAX))
+        .with(kind, rows);
+    with_body(StatusCode::OK, headers, Value::from(body).to_json())
+}
+
+/// The same around items, whose texts are copied as they are.
+fn item_feed(items: &[ItemBody], container: Option<&Container>) -> Bytes {
+    let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
+    let bytes: usize = items.iter().map(|item| item.0.len() + 1).sum();
+    let mut body = BytesMut::with_capacity(bytes + 96);
+    body.put_slice(b"{\"_rid\":\"");
+    body.put_slice(rid.as_bytes());
+    body.put_slice(b"\",\"Documents\":[");
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            body.put_u8(b',');
+        }
+        body.put_slice(&item.0);
+    }
+    body.put_slice(b"],\"_count\":");
+    body.put_slice(items.len().to_string().as_bytes());
+    body.put_u8(b'}');
+    body.freeze()
+}
+
+fn put_page(headers: &mut HeaderMap, count: usize, continuation: Option<String>) {
+    headers.insert(headers::ITEM_COUNT, HeaderValue::from(count));
+    if let Some(continuation) = continuation {
+        headers::put(headers, headers::CONTINUATION, continuation);
+    }
+}
+
+/// Which partition served the request and how far it was. There is one replica, so every way of
+/// counting LSNs gives the same number.
+fn put_served(headers: &mut HeaderMap, served: &Served) {
+    let lsn = HeaderValue::from(served.lsn.0);
+    headers.insert(headers::RANGE_ID, HeaderValue::from(served.range_id));
+    if let Some(token) = session::token_value(served) {
+        headers.insert(headers::SESSION_TOKEN, token);
+    }
+    headers.insert(headers::GLOBAL_COMMITTED_LSN, lsn.clone());
+    headers.insert(headers::QUORUM_ACKED_LSN, lsn.clone());
+    headers.insert(headers::LOCAL_LSN, lsn.clone());
+    headers.insert(headers::QUORUM_ACKED_LOCAL_LSN, lsn.clone());
+    headers.insert(headers::LSN, lsn);
+    if let Some(item_lsn) = served.item_lsn {
+        let item_lsn = HeaderValue::from(item_lsn.0);
+        headers.insert(headers::ITEM_LSN, item_lsn.clone());
+        headers.insert(headers::ITEM_LOCAL_LSN, item_lsn);
+    }
+}
+
+/// The container, by resource id and by name. Clients find their session by the name as they wrote
+/// it, so a path that used the names is repeated as it came.
+fn put_owner(headers: &mut HeaderMap, container: &Container, address: &Address<'_>) {
+    headers::put(headers, headers::CONTENT_PATH, container.rid.to_string());
+    let (database, name) = (&container.database.name, &container.definition.name);
+    let path = match address.raw_container().filter(|_| address.is_by_names(database, name)) {
+        Some(raw) => raw.to_owned(),
+        None => format!("dbs/{}/colls/{}", encode(database), encode(name)),
+    };
+    headers::put(headers, headers::ALT_CONTENT_PATH, path);
+}
+
+fn quoted(etag: &str) -> String {
+    if etag.starts_with('"') { etag.to_owned() } else { format!("\"{etag}\"") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_decimal_milliseconds() {
+        assert_eq!(millis(0), "0.000");
+        assert_eq!(millis(1_234_567), "1.234");
+        assert_eq!(millis(2_000_000_999), "2000.000");
+    }
+
+    #[test]
+    fn etags_are_quoted_once() {
+        assert_eq!(quoted("a"), "\"a\"");
+        assert_eq!(quoted("\"a\""), "\"a\"");
+    }
+
+    #[test]
+    fn item_feeds_repeat_the_stored_texts() {
+        let items = ["{\"id\":\"1\"}", "{\"id\":\"2\"}"].map(|text| ItemBody(Bytes::from(text)));
+        let expected = r#"{"_rid":"","Documents":[{"id":"1"},{"id":"2"}],"_count":2}"#;
+        assert_eq!(item_feed(&items, None), expected);
+        assert_eq!(item_feed(&[], None), r#"{"_rid":"","Documents":[],"_count":0}"#);
+    }
+}

@@ -1,0 +1,239 @@
+//! The door itself: authenticate, read the request, let the database do it, write the response.
+//!
+//! The only file that says `async`. Operations on single items run right here, on the thread that
+//! read the request; pages and changes of the catalog go to the worker pool.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use partita_engine::{
+    ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
+};
+use partita_gateway::auth::Keys;
+use partita_gateway::{Door, Pool, PoolError, Refusal, Request, Response, Telemetry};
+use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
+
+use crate::account;
+use crate::auth::{self, Window};
+use crate::error::Failure;
+use crate::headers::{self, Headers};
+use crate::link::Address;
+use crate::request::{self, Call, DatabaseCall, Incoming, Runs};
+use crate::response::{self, Frame};
+
+/// The longest activity id that is repeated: a GUID, or what somebody uses instead.
+const ACTIVITY_ID_BYTES_MAX: usize = 128;
+
+/// What the door needs to know about its account.
+#[derive(Clone, Debug)]
+pub struct NoSqlSettings {
+    /// The account's keys.
+    pub keys: Keys,
+    /// The account's consistency, which requests may weaken.
+    pub default_consistency: Consistency,
+    /// How far a request's date may be from the server's.
+    pub clock_skew_seconds: u64,
+}
+
+/// The NoSQL protocol on a database.
+pub struct NoSqlDoor {
+    database: Arc<Database>,
+    settings: NoSqlSettings,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    pool: Pool,
+    telemetry: Arc<Telemetry>,
+}
+
+/// What is known of a request once it is answered, beside the answer.
+struct Told {
+    operation: &'static str,
+    charge: Charge,
+}
+
+/// A failed request: why, and what its response tells all the same.
+struct Failed {
+    failure: Failure,
+    headers: HeaderMap,
+}
+
+impl NoSqlDoor {
+    /// A door to this database.
+    pub fn new(
+        database: Arc<Database>,
+        settings: NoSqlSettings,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        pool: Pool,
+        telemetry: Arc<Telemetry>,
+    ) -> NoSqlDoor {
+        NoSqlDoor { database, settings, clock, entropy, pool, telemetry }
+    }
+
+    async fn answer(&self, request: Request) -> Response {
+        let started = self.clock.monotonic_nanos();
+        let activity_id = self.activity_id(&request.headers);
+        let uri = request.uri.clone();
+        let mut told = Told { operation: "Refused", charge: Charge::default() };
+        let mut response = match self.serve(request, &mut told).await {
+            Ok(response) => response,
+            Err(Failed { failure, headers }) => {
+                let activity_id = activity_id.to_str().unwrap_or_default();
+                response::failure(&failure, headers, activity_id, uri.path())
+            }
+        };
+        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
+        response::seal(&mut response, activity_id, told.charge, nanos);
+        let (status, seconds) = (response.status.as_u16(), nanos as f64 / 1e9);
+        self.telemetry.observe("nosql", told.operation, status, seconds, told.charge.0);
+        response
+    }
+
+    async fn serve(&self, request: Request, told: &mut Told) -> Result<Response, Failed> {
+        let Request { method, uri, headers, body, scheme, local, .. } = request;
+        let address = Address::parse(uri.path());
+        let window = Window {
+            now_unix_seconds: self.clock.unix_millis() / 1_000,
+            skew_seconds_max: self.settings.clock_skew_seconds,
+        };
+        let access = auth::authenticate(&self.settings.keys, &method, &headers, &address, window)?;
+        let address = address?;
+        let incoming = Incoming { method: &method, headers: Headers(&headers), body };
+        let account = self.settings.default_consistency;
+        let call = match request::read(address.link.clone(), incoming, access, account)? {
+            Call::Database(call) => *call,
+            Call::Account => {
+                told.operation = "ReadAccount";
+                let host = account::host(&uri, &headers, local);
+                let document = account::document(scheme, &host, account);
+                return Ok(response::with_body(StatusCode::OK, HeaderMap::new(), document));
+            }
+        };
+        self.perform(call, &address, told).await
+    }
+
+    async fn perform(
+        &self,
+        call: DatabaseCall,
+        address: &Address<'_>,
+        told: &mut Told,
+    ) -> Result<Response, Failed> {
+        let DatabaseCall { op, context, shape } = call;
+        let (operation, runs) = request::profile(&op);
+        told.operation = operation;
+        let sized = match &op {
+            Op::ReadContainer { container, .. } | Op::ReplaceContainer { container, .. }
+                if shape.quota || shape.statistics =>
+            {
+                Some(container.clone())
+            }
+            _ => None,
+        };
+        let reply = self.execute(op, context.clone(), runs).await?;
+        told.charge = reply.charge;
+        let statistics = match sized {
+            Some(container) if reply.result.is_ok() => Some(self.sizes(container, context).await?),
+            _ => None,
+        };
+        let frame = Frame { address, shape, statistics };
+        response::reply(reply, &frame).map_err(|(failure, headers)| Failed { failure, headers })
+    }
+
+    async fn execute(&self, op: Op, context: Context, runs: Runs) -> Result<Reply, Error> {
+        if runs == Runs::Inline {
+            return Ok(self.database.execute(op, &context).await);
+        }
+        let database = Arc::clone(&self.database);
+        let work = move || block_on(database.execute(op, &context));
+        self.pool.run(work).await.map_err(|error| match error {
+            PoolError::Full { .. } => Error::unavailable(
+                "The server has more requests than it can work on: retry after a moment.",
+            ),
+            PoolError::Panicked(_) => Error::internal(
+                "An internal error stopped this request; the server's log has the details.",
+            ),
+        })
+    }
+
+    /// The sizes of a container's partitions.
+    async fn sizes(
+        &self,
+        container: ContainerPath,
+        context: Context,
+    ) -> Result<Vec<PartitionStatistics>, Error> {
+        let op = Op::ContainerStatistics { container };
+        match self.execute(op, context, Runs::InPool).await?.result? {
+            Outcome::Statistics { partitions } => Ok(partitions),
+            other => Err(Error::internal(format!("statistics answered with {other:?}"))),
+        }
+    }
+
+    /// The client's activity id, or a new GUID.
+    fn activity_id(&self, headers: &HeaderMap) -> HeaderValue {
+        match headers.get(headers::ACTIVITY_ID) {
+            Some(value)
+                if !value.is_empty()
+                    && value.len() <= ACTIVITY_ID_BYTES_MAX
+                    && value.to_str().is_ok() =>
+            {
+                value.clone()
+            }
+            _ => self.new_activity_id(),
+        }
+    }
+
+    fn new_activity_id(&self) -> HeaderValue {
+        let (high, low) = (self.entropy.next_u64(), self.entropy.next_u64());
+        // Version 4, variant 1: random.
+        let (high, low) = (high & !0xF000 | 0x4000, low & !(0b11 << 62) | 1 << 63);
+        let guid = format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            high >> 16 & 0xFFFF,
+            high & 0xFFFF,
+            low >> 48,
+            low & 0xFFFF_FFFF_FFFF
+        );
+        HeaderValue::from_str(&guid).expect("a GUID is hexadecimal digits and dashes")
+    }
+}
+
+impl Door for NoSqlDoor {
+    fn handle(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + Send + '_>> {
+        Box::pin(self.answer(request))
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Response {
+        let kind = match &refusal {
+            Refusal::BodyTooLarge { .. } => ErrorKind::TooLarge,
+            Refusal::BodyTimeout { .. } => ErrorKind::Timeout,
+            Refusal::BodyBroken { .. } => ErrorKind::BadRequest,
+            Refusal::Overloaded { .. } => ErrorKind::Unavailable,
+            Refusal::Panicked => ErrorKind::Internal,
+        };
+        let message = match kind {
+            ErrorKind::TooLarge => request::REQUEST_TOO_LARGE.to_owned(),
+            _ => refusal.to_string(),
+        };
+        let failure = Failure::from(Error::new(kind, message));
+        let activity_id = self.new_activity_id();
+        let text = activity_id.to_str().unwrap_or_default();
+        let mut response = response::failure(&failure, HeaderMap::new(), text, "");
+        response::seal(&mut response, activity_id, Charge::default(), 0);
+        response
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        Failed { failure, headers: HeaderMap::new() }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failure::from(error).into()
+    }
+}
