@@ -27,9 +27,11 @@ pub mod epk;
 pub mod error;
 pub mod id;
 pub mod json;
+pub mod keycode;
 pub mod limits;
 mod murmur;
 pub mod partition_key;
+pub mod patch;
 pub mod path;
 pub mod policy;
 pub mod usage;
@@ -51,6 +53,7 @@ pub use partition_key::{
     HashVersion, KEY_MISMATCH, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,
     PartitionKeyHeader,
 };
+pub use patch::{Patch, PatchAction, PatchOperation, Pointer};
 pub use path::{IndexEnd, IndexPath, IndexStep, PropertyPath};
 pub use policy::{
     BoundingBox, ChangeFeedPolicy, ClientEncryptionPolicy, CompositeIndex, CompositePath,
