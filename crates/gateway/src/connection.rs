@@ -44,10 +44,15 @@ pub(crate) async fn serve(
     host: Arc<Host>,
     mut stream: TcpStream,
     peer: SocketAddr,
-    watch: watch::Receiver<Phase>,
+    mut watch: watch::Receiver<Phase>,
 ) {
     let Ok(local) = stream.local_addr() else { return };
-    let speaks = match within(host.settings.first_byte, sniff(&mut stream)).await {
+    let speaks = tokio::select! {
+        speaks = within(host.settings.first_byte, sniff(&mut stream)) => speaks,
+        // It has asked for nothing yet.
+        () = reached(&mut watch, Phase::Draining) => return,
+    };
+    let speaks = match speaks {
         Ok(Some(speaks)) => speaks,
         Ok(None) => return refused(&host, "first_byte_timeout"),
         Err(_) => return,

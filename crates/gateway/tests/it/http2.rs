@@ -1,0 +1,126 @@
+//! HTTP/2 with prior knowledge on the plain port, and within TLS.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::support::{TestServer, start};
+
+pub(crate) async fn speak<S>(stream: S) -> SendRequest<Full<Bytes>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn connect(server: &TestServer) -> SendRequest<Full<Bytes>> {
+    speak(TcpStream::connect(server.address).await.unwrap()).await
+}
+
+fn request(method: &str, path: &str, body: Bytes) -> hyper::Request<Full<Bytes>> {
+    hyper::Request::builder()
+        .method(method)
+        .uri(format!("http://example:8081{path}"))
+        .body(Full::new(body))
+        .unwrap()
+}
+
+pub(crate) async fn exchange(
+    sender: &mut SendRequest<Full<Bytes>>,
+    method: &str,
+    path: &str,
+    body: impl Into<Bytes>,
+) -> (http::response::Parts, String) {
+    let response = sender.send_request(request(method, path, body.into())).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (parts, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn prior_knowledge_works_on_the_plain_port() {
+    let server = start(|_| {});
+    let mut sender = connect(&server).await;
+    let (parts, text) = exchange(&mut sender, "POST", "/two", vec![b'x'; 300_000]).await;
+    assert_eq!(parts.status, 200);
+    assert_eq!(parts.version, http::Version::HTTP_2);
+    assert!(text.starts_with("POST /two http host=example:8081 body=300000 "), "{text}");
+    assert_eq!(parts.headers["content-length"], text.len().to_string().as_str());
+    assert!(parts.headers.contains_key("date"));
+}
+
+#[tokio::test]
+async fn many_requests_share_a_connection() {
+    let server = start(|_| {});
+    let sender = connect(&server).await;
+    let requests: Vec<_> = (0..500)
+        .map(|number| {
+            let mut sender = sender.clone();
+            tokio::spawn(async move {
+                sender.ready().await.unwrap();
+                let path = format!("/{number}");
+                let (parts, text) = exchange(&mut sender, "GET", &path, "").await;
+                assert_eq!(parts.status, 200);
+                assert!(text.starts_with(&format!("GET /{number} http")), "{text}");
+            })
+        })
+        .collect();
+    for request in requests {
+        request.await.unwrap();
+    }
+    server.metric("partita_connections_total 1").await;
+}
+
+#[tokio::test]
+async fn responses_have_the_same_form_as_with_http1() {
+    let server = start(|_| {});
+    let mut sender = connect(&server).await;
+    for (path, status) in [("/empty", 204), ("/unmodified", 304)] {
+        let (parts, text) = exchange(&mut sender, "GET", path, "").await;
+        assert_eq!(parts.status, status);
+        assert_eq!(parts.headers.get("content-length"), None);
+        assert_eq!(text, "");
+    }
+    let (parts, text) = exchange(&mut sender, "HEAD", "/alive", "").await;
+    assert_eq!((parts.status.as_u16(), text.as_str()), (200, ""));
+    assert_eq!(parts.headers["content-length"], "6");
+    let (parts, _) = exchange(&mut sender, "GET", "/panic", "").await;
+    assert_eq!(parts.status, 500);
+    let (parts, _) = exchange(&mut sender, "GET", "/after", "").await;
+    assert_eq!(parts.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_ends_its_stream_only() {
+    let server = start(|settings| settings.body_bytes_max = 1000);
+    let mut sender = connect(&server).await;
+    let (parts, text) = exchange(&mut sender, "POST", "/x", vec![b'x'; 1001]).await;
+    assert_eq!(parts.status, 413);
+    assert!(text.contains("exceeds the limit of 1000 bytes"), "{text}");
+    assert_eq!(parts.headers.get("connection"), None);
+    let (parts, _) = exchange(&mut sender, "GET", "/after", "").await;
+    assert_eq!(parts.status, 200);
+}
+
+#[tokio::test]
+async fn a_preface_followed_by_rubbish_is_closed() {
+    let server = start(|_| {});
+    let mut client = server.connect().await;
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nrubbish that is no frame at all").await;
+    client.closed().await;
+    server.metric("partita_connections_open 0").await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_told_to_go_away() {
+    let server = start(|settings| settings.idle = std::time::Duration::from_millis(60));
+    let mut sender = connect(&server).await;
+    assert_eq!(exchange(&mut sender, "GET", "/first", "").await.0.status, 200);
+    server.metric("partita_connections_open 0").await;
+    assert!(sender.ready().await.is_err());
+}
