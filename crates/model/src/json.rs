@@ -10,7 +10,6 @@
 //! A lone surrogate escape (`\ud800`) is JSON and stays as it is in texts; in a `String`, which
 //! cannot hold it, it becomes U+FFFD.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::Error;
@@ -100,7 +99,7 @@ trait Make<'a> {
     fn number(&mut self, literal: &'a str) -> Self::Value;
     fn string(&mut self, quoted: Quoted<'a>) -> Self::Value;
     fn element(&mut self, elements: &mut Self::Elements, value: Self::Value);
-    fn member(&mut self, members: &mut Self::Members, name: &Cow<'a, str>, value: Self::Value);
+    fn member(&mut self, members: &mut Self::Members, name: &str, value: Self::Value);
     fn array(&mut self, elements: Self::Elements) -> Self::Value;
     fn object(&mut self, members: Self::Members) -> Self::Value;
     /// Whitespace between tokens lies between these two bytes.
@@ -259,8 +258,8 @@ impl<'a> Make<'a> for BuildValue {
         elements.push(value);
     }
 
-    fn member(&mut self, members: &mut Self::Members, name: &Cow<'a, str>, value: Value) {
-        members.push((name.as_ref().to_owned(), value));
+    fn member(&mut self, members: &mut Self::Members, name: &str, value: Value) {
+        members.push((name.to_owned(), value));
     }
 
     fn array(&mut self, elements: Vec<Value>) -> Value {
@@ -310,7 +309,7 @@ impl<'a> Make<'a> for DropSpace<'a> {
     fn number(&mut self, _literal: &'a str) {}
     fn string(&mut self, _quoted: Quoted<'a>) {}
     fn element(&mut self, _elements: &mut (), _value: ()) {}
-    fn member(&mut self, _members: &mut (), _name: &Cow<'a, str>, _value: ()) {}
+    fn member(&mut self, _members: &mut (), _name: &str, _value: ()) {}
     fn array(&mut self, _elements: ()) {}
     fn object(&mut self, _members: ()) {}
 

@@ -131,9 +131,7 @@ impl PatchOperation {
         }
         // A target above the key would change the key with it.
         match key.paths.iter().find(|path| path.segments().starts_with(names)) {
-            Some(path) => {
-                Err(format!("the partition key path {} cannot be patched", path.text()))
-            }
+            Some(path) => Err(format!("the partition key path {} cannot be patched", path.text())),
             None => Ok(()),
         }
     }

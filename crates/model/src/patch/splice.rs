@@ -56,9 +56,16 @@ enum Target {
     Member(Part),
     Element(Part),
     /// The place for a member that its parent does not have, and its name.
-    NoMember { at: usize, first: bool, name: String },
+    NoMember {
+        at: usize,
+        first: bool,
+        name: String,
+    },
     /// The place after an array's last element.
-    NoElement { at: usize, first: bool },
+    NoElement {
+        at: usize,
+        first: bool,
+    },
 }
 
 impl Target {

@@ -1,0 +1,13 @@
+//! The data model from outside.
+
+// clippy.toml lets tests unwrap; this is for the functions beside them.
+#![allow(clippy::unwrap_used)]
+
+mod document;
+mod epk;
+mod generate;
+mod json;
+mod keycode;
+mod mutation;
+mod partition_key;
+mod patch;
