@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     /// Reads some; false if the server has closed or reset the connection.
     async fn more(&mut self) -> bool {
-        let mut space = [0; 64 * 1024];
+        let mut space = vec![0; 64 * 1024];
         let read = timeout(PATIENCE, self.stream.read(&mut space)).await;
         match read.expect("the server neither sends nor closes") {
             Ok(0) | Err(_) => false,
