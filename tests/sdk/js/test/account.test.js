@@ -1,0 +1,51 @@
+// The account: what it says about itself, and whom it refuses.
+import { CosmosClient } from "@azure/cosmos";
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { KEYS, client, describeInEachSize, endpoint, refused } from "../account.js";
+
+describe("the account", () => {
+  it("describes itself", async () => {
+    const { resource } = await client.getDatabaseAccount();
+    assert.equal(resource.consistencyPolicy, "Session");
+    assert.ok(resource.writableLocations.length === 1);
+  });
+
+  it("refuses a wrong key", async () => {
+    const wrong = Buffer.from("not the key of this account").toString("base64");
+    const stranger = new CosmosClient({ endpoint, key: wrong });
+    await refused(stranger.databases.readAll().fetchAll(), 401);
+  });
+
+  it("is reached with a connection string", async () => {
+    const { key } = await import("../account.js");
+    const other = new CosmosClient(`AccountEndpoint=${endpoint}/;AccountKey=${key};`);
+    assert.ok((await other.databases.readAll().fetchAll()).resources);
+  });
+});
+
+describeInEachSize("sessions", (scope) => {
+  it("get a token for every write and read their own writes", async () => {
+    const container = await scope.create({ partitionKey: KEYS["hash, version 2"] });
+    const tokens = new Set();
+    for (let n = 0; n < 20; n++) {
+      const { headers } = await container.items.create({ id: `${n}`, pk: `${n}` });
+      tokens.add(headers["x-ms-session-token"]);
+      const read = await container.item(`${n}`, `${n}`).read();
+      assert.equal(read.resource.id, `${n}`);
+      assert.equal(read.headers["x-ms-session-token"], headers["x-ms-session-token"]);
+    }
+    assert.equal(tokens.size, 20, "each write has a token of its own");
+    const ranges = new Set([...tokens].map((token) => token.split(":")[0]));
+    assert.equal(ranges.size, scope.size.partitions, "each partition was written to");
+  });
+
+  it("refuse a token from the future with 404 and sub-status 1002", async () => {
+    const container = await scope.create({ partitionKey: KEYS["hash, version 2"] });
+    const { headers } = await container.items.create({ id: "1", pk: "1" });
+    const [range, vector] = headers["x-ms-session-token"].split(":");
+    const [version, lsn, ...regions] = vector.split("#");
+    const future = `${range}:${[version, Number(lsn) + 1_000_000, ...regions].join("#")}`;
+    await refused(container.item("1", "1").read({ sessionToken: future }), 404, 1002);
+  });
+});
