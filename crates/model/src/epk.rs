@@ -302,6 +302,9 @@ fn nibble(digit: u8) -> Option<u8> {
 }
 
 #[cfg(test)]
+mod baselines;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
