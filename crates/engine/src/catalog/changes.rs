@@ -48,10 +48,11 @@ pub(crate) fn children_key(database: DatabaseRid) -> Vec<u8> {
     out
 }
 
-/// A batch for the catalog and the records it touches.
+/// A batch for the catalog and the records it is about.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(super) batch: Batch,
+    /// What the batch writes or relies on.
     pub(super) touched: Vec<RecordKey>,
 }
 
@@ -75,8 +76,9 @@ impl Changes {
 
     pub(crate) fn create_container(&mut self, container: &Container) {
         let database = &container.database;
-        let parent = database_key(database).encode();
-        self.batch.expect_unchanged(Space::Meta, parent, database.lsn);
+        let parent = database_key(database);
+        self.batch.expect_unchanged(Space::Meta, parent.encode(), database.lsn);
+        self.touched.push(parent);
         self.batch.add(Space::Meta, children_key(database.rid), 1);
         self.create(container_key(container), codec::encode_container(container));
     }

@@ -77,8 +77,13 @@ impl Catalog {
         self.offers.get(self.offer_of.get(owner_rid)?)
     }
 
+    /// Adds or replaces a database; one of the same name and another id is gone by that.
     pub(crate) fn insert_database(&mut self, database: Arc<Database>) {
-        self.names.insert(database.name.clone(), database.rid);
+        if let Some(former) = self.names.insert(database.name.clone(), database.rid)
+            && former != database.rid
+        {
+            self.databases.remove(&former);
+        }
         let contents = match self.databases.get(&database.rid) {
             Some(old) => Contents { database: Arc::clone(&database), ..(**old).clone() },
             None => Contents {
@@ -96,10 +101,16 @@ impl Catalog {
         }
     }
 
+    /// Adds or replaces a container; one of the same name and another id is gone by that.
     pub(crate) fn insert_container(&mut self, container: Arc<Container>) {
         if let Some(contents) = self.databases.get_mut(&container.rid.database) {
             let contents = Arc::make_mut(contents);
-            contents.names.insert(container.definition.name.clone(), container.rid);
+            let name = container.definition.name.clone();
+            if let Some(former) = contents.names.insert(name, container.rid)
+                && former != container.rid
+            {
+                contents.containers.remove(&former);
+            }
             contents.containers.insert(container.rid, container);
         }
     }

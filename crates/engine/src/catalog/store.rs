@@ -91,10 +91,15 @@ impl CatalogStore {
         self.current.load()
     }
 
-    /// Commits changes and shows them to the requests that come after.
+    /// Commits changes and shows them to the requests that come after. After a conflict the copy is
+    /// brought up to date as well, so that preparing again sees what was in the way.
     pub(crate) async fn commit(&self, changes: Changes) -> std::result::Result<(), StorageError> {
-        self.store.submit(CATALOG, changes.batch).await?;
-        self.refresh(&changes.touched).map_err(|error| StorageError::Corrupt(error.to_string()))
+        let committed = self.store.submit(CATALOG, changes.batch).await;
+        if matches!(committed, Ok(_) | Err(StorageError::Conflict { .. })) {
+            self.refresh(&changes.touched)
+                .map_err(|error| StorageError::Corrupt(error.to_string()))?;
+        }
+        committed.map(|_| ())
     }
 
     /// How many containers a database has, straight from the store.

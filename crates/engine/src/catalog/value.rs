@@ -27,7 +27,7 @@ impl Container {
         let object = with_system(object, &self.rid.to_string(), self.self_link(), self.etag);
         let links = ["docs", "sprocs", "triggers", "udfs", "conflicts"];
         let object = links.into_iter().fold(object, |object, link| {
-            object.with(&format!("_{link}"), Value::from(format!("{link}/")))
+            object.with(format!("_{link}"), Value::from(format!("{link}/")))
         });
         Value::from(object.with("_ts", number(self.ts)))
     }

@@ -1,0 +1,282 @@
+//! One item at a time.
+
+use partita_engine::{Change, Condition, Context, EtagPattern, Op, Outcome};
+use partita_model::ErrorKind;
+
+use crate::harness::*;
+
+#[test]
+fn an_item_lives_from_create_to_delete() {
+    for (partitions, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        for n in 0..20 {
+            let (id, key) = (format!("i{n}"), format!(r#"["k{n}"]"#));
+            let created = bench.create(&format!(r#"{{"id":"{id}","pk":"k{n}","n": {n} }}"#));
+            assert_eq!(change(&created), Change::Created);
+            let stored = body(&created);
+            assert_eq!(stored.get("n").unwrap().as_i64(), Some(n));
+            assert!(created.charge.0 > 5.0);
+            let served = created.served.clone().unwrap();
+            assert!((served.range_id as usize) < partitions);
+
+            let read = bench.read(&id, &key);
+            assert_eq!(body(&read), stored);
+            assert_eq!(read.charge.0, 1.0);
+            assert_eq!(read.served.clone().unwrap().item_lsn, Some(served.lsn));
+
+            let replaced =
+                bench.replace(&id, &key, &format!(r#"{{"id":"{id}","pk":"k{n}","m":1}}"#), None);
+            assert_eq!(change(&replaced), Change::Replaced);
+            assert_ne!(text(&body(&replaced), "_etag"), text(&stored, "_etag"));
+            assert_eq!(text(&body(&replaced), "_rid"), text(&stored, "_rid"));
+            assert!(replaced.charge.0 > created.charge.0);
+
+            assert!(matches!(bench.delete(&id, &key).result, Ok(Outcome::Deleted)));
+            let gone = bench.read(&id, &key);
+            assert_eq!(error(&gone), ErrorKind::NotFound);
+            assert!(gone.served.is_some() && gone.charge.0 > 0.0);
+        }
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn the_same_id_lives_under_many_keys() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        let keys = [r#""a""#, "1", "1.5", "true", "false", "null", r#""""#, r#""1""#];
+        for key in keys {
+            bench.create(&format!(r#"{{"id":"x","pk":{key},"me":{key}}}"#)).result.unwrap();
+        }
+        bench.create(r#"{"id":"x","me":"undefined"}"#).result.unwrap();
+        for key in keys {
+            let read = body(&bench.read("x", &format!("[{key}]")));
+            assert_eq!(read.get("me"), Some(&json(key)));
+        }
+        assert_eq!(text(&body(&bench.read("x", "[{}]")), "me"), "undefined");
+        assert_eq!(error(&bench.create(r#"{"id":"x","pk":1.0}"#)), ErrorKind::Conflict);
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn conditions_decide_who_writes() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    let doc = r#"{"id":"x","pk":"a"}"#;
+    let any = Some(Condition::Match(EtagPattern::Any));
+    assert_eq!(error(&bench.upsert(doc, any)), ErrorKind::PreconditionFailed);
+    let first = body(&bench.upsert(doc, None));
+    let etag = text(&first, "_etag");
+    let none = Some(Condition::NoneMatch(EtagPattern::Any));
+    assert_eq!(error(&bench.upsert(doc, none)), ErrorKind::PreconditionFailed);
+    let second = bench.replace("x", r#"["a"]"#, doc, if_match(&etag));
+    assert_eq!(change(&second), Change::Replaced);
+    assert_eq!(
+        error(&bench.replace("x", r#"["a"]"#, doc, if_match(&etag))),
+        ErrorKind::PreconditionFailed
+    );
+    assert_eq!(error(&bench.upsert(doc, if_match(&etag))), ErrorKind::PreconditionFailed);
+    let condition = if_match(&etag);
+    let delete = bench.run(Op::DeleteItem { path: item_path("x", r#"["a"]"#), condition });
+    assert_eq!(error(&delete), ErrorKind::PreconditionFailed);
+    let now = text(&body(&second), "_etag");
+    let known = Some(Condition::NoneMatch(EtagPattern::Exact(now.trim_matches('"').into())));
+    let read = bench.run(Op::ReadItem { path: item_path("x", r#"["a"]"#), condition: known });
+    assert!(matches!(read.result, Ok(Outcome::NotModified { .. })));
+}
+
+#[test]
+fn a_bad_item_changes_nothing() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    let deep = format!(r#"{{"id":"x","pk":"a","v":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    let long_id = format!(r#"{{"id":"{}","pk":"a"}}"#, "x".repeat(1_024));
+    let long_key = format!(r#"{{"id":"x","pk":"{}"}}"#, "x".repeat(2_049));
+    let bad = [
+        "",
+        "[]",
+        "{",
+        r#"{"pk":"a"}"#,
+        r#"{"id":7,"pk":"a"}"#,
+        r#"{"id":"","pk":"a"}"#,
+        r#"{"id":"a/b","pk":"a"}"#,
+        r#"{"id":"x","id":"y","pk":"a"}"#,
+        &deep,
+        &long_id,
+        &long_key,
+    ];
+    for doc in bad {
+        assert_eq!(error(&bench.create(doc)), ErrorKind::BadRequest, "{doc:.60}");
+    }
+    let huge = format!(r#"{{"id":"x","pk":"a","v":"{}"}}"#, "x".repeat(2 << 20));
+    assert_eq!(error(&bench.create(&huge)), ErrorKind::TooLarge);
+    let other = Op::CreateItem {
+        container: path(),
+        item: item(r#"{"id":"x","pk":"a"}"#, Some(r#"["b"]"#)),
+    };
+    assert_eq!(error(&bench.run(other)), ErrorKind::PartitionKeyMismatch);
+    assert_eq!(bench.list(&partita_engine::Scope::All, 10).len(), 0);
+    bench.assert_whole();
+}
+
+#[test]
+fn a_patch_changes_what_it_names_and_nothing_else() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    bench
+        .create(r#"{"id":"x","pk":"a","n":1,"keep":1.50,"arr":[1,2],"lone":"\ud800"}"#)
+        .result
+        .unwrap();
+    let key = r#"["a"]"#;
+    let patched = bench.patch("x", key, r#"{"operations":[{"op":"incr","path":"/n","value":2},{"op":"add","path":"/arr/-","value":3}],"condition":"from c where c.n = 1"}"#);
+    assert_eq!(change(&patched), Change::Replaced);
+    let Ok(Outcome::Item { body: raw, .. }) = &patched.result else { panic!() };
+    let raw = std::str::from_utf8(&raw.0).unwrap();
+    assert!(raw.contains(r#""n":3,"keep":1.50,"arr":[1,2,3],"lone":"\ud800""#), "{raw}");
+    let again = bench.patch(
+        "x",
+        key,
+        r#"{"operations":[{"op":"set","path":"/n","value":9}],"condition":"from c where c.n = 1"}"#,
+    );
+    assert_eq!(error(&again), ErrorKind::PreconditionFailed);
+    for path in ["/id", "/pk", "/_etag", "/_rid"] {
+        let op = format!(r#"[{{"op":"set","path":"{path}","value":"z"}}]"#);
+        assert_eq!(error(&bench.patch("x", key, &op)), ErrorKind::BadRequest, "{path}");
+    }
+    assert_eq!(
+        error(&bench.patch("y", key, r#"[{"op":"set","path":"/n","value":1}]"#)),
+        ErrorKind::NotFound
+    );
+    bench.assert_whole();
+}
+
+#[test]
+fn hierarchical_keys_need_all_their_parts() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(
+            throughput,
+            r#""partitionKey":{"paths":["/t","/u/id"],"kind":"MultiHash","version":2}"#,
+        );
+        bench.create(r#"{"id":"x","t":"T","u":{"id":5}}"#).result.unwrap();
+        assert_eq!(text(&body(&bench.read("x", r#"["T",5]"#)), "id"), "x");
+        assert_eq!(error(&bench.read("x", r#"["T"]"#)), ErrorKind::PartitionKeyMismatch);
+        assert_eq!(error(&bench.read("x", r#"["T",5,6]"#)), ErrorKind::PartitionKeyMismatch);
+        assert_eq!(error(&bench.read("x", r#"["T",6]"#)), ErrorKind::NotFound);
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn unique_keys_hold_within_a_logical_partition() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, &format!(r#"{KEY_PK},"uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/mail"]}},{{"paths":["/a","/b"]}}]}}"#));
+        bench.create(r#"{"id":"1","pk":"a","mail":"x","a":1,"b":1}"#).result.unwrap();
+        assert_eq!(
+            error(&bench.create(r#"{"id":"2","pk":"a","mail":"x","a":1,"b":2}"#)),
+            ErrorKind::Conflict
+        );
+        assert_eq!(
+            error(&bench.create(r#"{"id":"2","pk":"a","mail":"y","a":1,"b":1.0}"#)),
+            ErrorKind::Conflict
+        );
+        bench.create(r#"{"id":"2","pk":"b","mail":"x","a":1,"b":1}"#).result.unwrap();
+        bench.create(r#"{"id":"3","pk":"a","mail":"y","a":1}"#).result.unwrap();
+        assert_eq!(
+            error(&bench.create(r#"{"id":"4","pk":"a","mail":"z","a":1}"#)),
+            ErrorKind::Conflict
+        );
+        assert_eq!(
+            error(&bench.upsert(r#"{"id":"3","pk":"a","mail":"x"}"#, None)),
+            ErrorKind::Conflict
+        );
+        bench.upsert(r#"{"id":"1","pk":"a","mail":"free"}"#, None).result.unwrap();
+        bench.upsert(r#"{"id":"3","pk":"a","mail":"x","a":7}"#, None).result.unwrap();
+        bench.delete("3", r#"["a"]"#).result.unwrap();
+        bench.create(r#"{"id":"5","pk":"a","mail":"x","a":7}"#).result.unwrap();
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn expired_items_are_gone_and_their_place_is_free() {
+    let bench = Bench::new();
+    bench.make_container(
+        30_000,
+        &format!(
+            r#"{KEY_PK},"defaultTtl":100,"uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/u"]}}]}}"#
+        ),
+    );
+    bench.create(r#"{"id":"short","pk":"a","ttl":10,"u":1}"#).result.unwrap();
+    bench.create(r#"{"id":"default","pk":"a","u":2}"#).result.unwrap();
+    bench.create(r#"{"id":"never","pk":"a","ttl":-1,"u":3}"#).result.unwrap();
+    for ttl in ["0", "null", "-10", r#""x""#, "1.5"] {
+        let doc = format!(r#"{{"id":"bad","pk":"a","ttl":{ttl}}}"#);
+        assert_eq!(error(&bench.create(&doc)), ErrorKind::BadRequest, "{ttl}");
+    }
+    bench.clock.advance_millis(10_000);
+    assert_eq!(error(&bench.read("short", r#"["a"]"#)), ErrorKind::NotFound);
+    assert_eq!(error(&bench.delete("short", r#"["a"]"#)), ErrorKind::NotFound);
+    assert_eq!(bench.list(&partita_engine::Scope::All, 10).len(), 2);
+    let claimed = bench.create(r#"{"id":"other","pk":"a","u":1}"#);
+    assert_eq!(change(&claimed), Change::Created, "an expired item holds no unique key");
+    assert_eq!(change(&bench.create(r#"{"id":"short","pk":"a","u":9}"#)), Change::Created);
+    bench.clock.advance_millis(95_000);
+    assert_eq!(bench.list(&partita_engine::Scope::All, 10).len(), 3);
+    bench.assert_whole();
+}
+
+#[test]
+fn a_session_never_reads_the_past() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        let served = bench.create(r#"{"id":"x","pk":"a"}"#).served.unwrap();
+        let read = |token: String| {
+            let context = Context { session: Some(token), ..Context::default() };
+            bench.run_with(
+                Op::ReadItem { path: item_path("x", r#"["a"]"#), condition: None },
+                &context,
+            )
+        };
+        assert!(read(format!("{}:-1#{}", served.range_id, served.lsn)).result.is_ok());
+        let future = read(format!("{}:-1#{}", served.range_id, served.lsn.0 + 1));
+        assert_eq!(error(&future), ErrorKind::SessionNotAvailable);
+        assert_eq!(error(&read("nonsense".into())), ErrorKind::BadRequest);
+    }
+}
+
+#[test]
+fn items_are_found_by_resource_id_too() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        let stored = body(&bench.create(r#"{"id":"x","pk":"a"}"#));
+        let parts: Vec<String> = text(&stored, "_self").split('/').map(str::to_owned).collect();
+        let mut path = item_path("x", r#"["a"]"#);
+        path.container.database = parts[1].clone();
+        path.container.container = parts[3].clone();
+        path.id = parts[5].clone();
+        let read = bench.run(Op::ReadItem { path: path.clone(), condition: None });
+        assert_eq!(body(&read), stored);
+        path.id = "x".into();
+        let by_id = bench.run(Op::ReadItem { path, condition: None });
+        assert_eq!(body(&by_id), stored);
+    }
+}
+
+#[test]
+fn read_only_callers_read() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    bench.create(r#"{"id":"x","pk":"a"}"#).result.unwrap();
+    let context = Context { access: partita_engine::Access::ReadOnly, ..Context::default() };
+    let read = Op::ReadItem { path: item_path("x", r#"["a"]"#), condition: None };
+    assert!(bench.run_with(read, &context).result.is_ok());
+    let write = Op::CreateItem { container: path(), item: item(r#"{"id":"y","pk":"a"}"#, None) };
+    assert_eq!(error(&bench.run_with(write, &context)), ErrorKind::Forbidden);
+}
