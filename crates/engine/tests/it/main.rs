@@ -1,5 +1,7 @@
 //! The engine through its one entry, on containers with one and with several partitions.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
 mod catalog;
 mod concurrency;
 mod harness;

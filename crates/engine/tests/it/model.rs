@@ -1,6 +1,7 @@
 //! Random operations against the engine and against a plain map: the same answers, always.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use partita_engine::{Op, Scope};
 use partita_model::{ErrorKind, Object, PartitionKeyHeader, Value};
@@ -80,10 +81,11 @@ fn apply(bench: &Bench, model: &mut Model, step: &Step) {
     match *step {
         Step::Create { id, key, value } => {
             let reply = bench.create(&document(id, key, value));
-            if model.contains_key(&(id, key)) {
-                assert_eq!(error(&reply), ErrorKind::Conflict);
-            } else {
-                model.insert((id, key), user_part(&body(&reply)));
+            match model.entry((id, key)) {
+                Entry::Occupied(_) => assert_eq!(error(&reply), ErrorKind::Conflict),
+                Entry::Vacant(free) => {
+                    free.insert(user_part(&body(&reply)));
+                }
             }
         }
         Step::Upsert { id, key, value } => {
