@@ -1,1 +1,46 @@
-fn main() {}
+//! The `partita` program: reads the command line, puts the parts together, and lets them run.
+//!
+//! - `args.rs`: what can be typed; `config.rs`: what it means;
+//! - `serve.rs`: the server's life from opening the store to closing it;
+//! - `banner.rs`: what a user sees when it is ready; `healthcheck.rs`: is it?
+//! - `system.rs`: the real clock and the real randomness, which everything below is handed.
+//!
+//! Nothing here decides anything about data: this crate only chooses and connects.
+
+mod args;
+mod banner;
+mod config;
+mod failure;
+mod healthcheck;
+mod serve;
+mod system;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::system::SystemClock;
+
+fn main() -> ExitCode {
+    let clock = SystemClock::start();
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Some(Command::Healthcheck(args)) => healthcheck::run(&args),
+        Some(Command::Serve(args)) => serve(args, clock),
+        None => serve(cli.serve, clock),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("partita: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn serve(args: args::ServeArgs, clock: SystemClock) -> Result<(), Failure> {
+    serve::run(Config::from_args(args)?, clock)
+}

@@ -1,0 +1,222 @@
+//! What can be typed. What it means is in `config.rs`.
+//!
+//! Every flag has a twin in the environment, so that a container needs no command line; the flag
+//! wins. `partita` alone is `partita serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use partita_gateway::limits;
+use partita_model::Consistency;
+
+/// A partitioned document database that speaks the Azure Cosmos DB protocol.
+///
+/// Without arguments it serves on https://localhost:8081/ and http://localhost:8081/ with the
+/// emulator's well-known key and keeps its data in ./partita-data.
+#[derive(Debug, Parser)]
+#[command(
+    name = "partita",
+    version,
+    args_conflicts_with_subcommands = true,
+    max_term_width = 100,
+    after_long_help = EXIT_CODES
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  stopped as asked
+  1  other trouble; the message says which
+  2  a flag is wrong
+  3  an address cannot be listened on (for example: the port is in use)
+  4  the data directory is in use, not writable, or made with other settings
+  5  stored data are damaged
+  130  a second signal ended the server before it had drained";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server (the default).
+    #[command(after_long_help = EXIT_CODES)]
+    Serve(ServeArgs),
+    /// Ask a running server whether it is ready: exit code 0 if it is, 1 if not.
+    Healthcheck(HealthcheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen: PORT (localhost, IPv4 and IPv6), IP:PORT or IP. Repeat it or separate by
+    /// commas. Port 0 takes a free one. An address that other machines can reach needs --key.
+    #[arg(
+        long,
+        env = "PARTITA_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        default_value = "8081"
+    )]
+    pub(crate) listen: Vec<String>,
+
+    /// Where data and the TLS certificate are kept [default: ./partita-data; none with
+    /// --store memory]
+    #[arg(long, env = "PARTITA_DATA_DIR", value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Where items live: on disk, or in memory and gone with the process
+    #[arg(long, env = "PARTITA_STORE", value_enum, default_value_t = StoreKind::Embedded)]
+    pub(crate) store: StoreKind,
+
+    /// When a write is acknowledged: after it is on stable storage, or already when the operating
+    /// system has it (faster; the last moments are lost if the machine fails)
+    #[arg(long, env = "PARTITA_DURABILITY", value_enum, default_value_t = DurabilityKind::Sync)]
+    pub(crate) durability: DurabilityKind,
+
+    /// Memory for the store's cache, in MB [default: 64]
+    #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
+    pub(crate) cache_mb: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+
+    /// The account's default consistency
+    #[arg(
+        long,
+        env = "PARTITA_CONSISTENCY",
+        value_name = "LEVEL",
+        default_value = "Session",
+        value_parser = parse_consistency,
+        help = "The account's default consistency: Strong, BoundedStaleness, Session, \
+                ConsistentPrefix or Eventual"
+    )]
+    pub(crate) consistency: Consistency,
+
+    /// How far a request's date may be from the server's clock, in minutes
+    #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
+    pub(crate) clock_skew_minutes: u64,
+
+    /// Open connections at most; more are closed at once
+    #[arg(
+        long,
+        env = "PARTITA_CONNECTIONS_MAX",
+        value_name = "COUNT",
+        default_value_t = limits::CONNECTIONS_MAX
+    )]
+    pub(crate) connections_max: usize,
+
+    /// Threads that serve connections, and as many again for long work [default: one per core]
+    #[arg(long, env = "PARTITA_THREADS", value_name = "COUNT")]
+    pub(crate) threads: Option<usize>,
+
+    /// How long running requests may take to finish after SIGTERM or Ctrl-C, in seconds
+    #[arg(
+        long,
+        env = "PARTITA_DRAIN_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = limits::DRAIN_SECONDS
+    )]
+    pub(crate) drain_seconds: u64,
+
+    /// What is logged to standard error: error, warn, info, debug, trace, or filters such as
+    /// warn,partita_gateway=debug
+    #[arg(long, env = "PARTITA_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+
+    /// How it is logged. With json, standard output carries one line when the server is ready:
+    /// {"event":"ready","endpoint":…}
+    #[arg(long, env = "PARTITA_LOG_FORMAT", value_enum, default_value_t = LogKind::Text)]
+    pub(crate) log_format: LogKind,
+}
+
+/// The account's keys: base64 of at least 16 bytes, for example from
+/// `openssl rand -base64 64 | tr -d '\n'`.
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "Keys (base64; make one with: openssl rand -base64 64 | tr -d '\\n')"
+)]
+pub(crate) struct KeyArgs {
+    /// The primary key. Without one the emulator's well-known key is used, on loopback addresses
+    /// only
+    #[arg(long, env = "PARTITA_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+
+    /// A file that holds the primary key, instead of --key
+    #[arg(long, env = "PARTITA_KEY_FILE", value_name = "FILE", conflicts_with = "key")]
+    pub(crate) key_file: Option<PathBuf>,
+
+    /// A second key that may do everything, for changing keys without a pause
+    #[arg(long, env = "PARTITA_SECONDARY_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) secondary_key: Option<String>,
+
+    /// A key that may only read
+    #[arg(long, env = "PARTITA_READONLY_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) readonly_key: Option<String>,
+
+    /// A second key that may only read
+    #[arg(
+        long,
+        env = "PARTITA_SECONDARY_READONLY_KEY",
+        value_name = "KEY",
+        hide_env_values = true
+    )]
+    pub(crate) secondary_readonly_key: Option<String>,
+}
+
+/// The certificate. Without these a self-signed one is made and kept in the data directory.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsArgs {
+    /// Your own certificate chain (PEM) [default: a self-signed one, kept in the data directory]
+    #[arg(long, env = "PARTITA_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert (PEM)
+    #[arg(long, env = "PARTITA_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// A further host name or IP address for the self-signed certificate. Repeat it or separate by
+    /// commas
+    #[arg(
+        long,
+        env = "PARTITA_TLS_SAN",
+        value_name = "NAME",
+        value_delimiter = ',',
+        conflicts_with = "tls_cert"
+    )]
+    pub(crate) tls_san: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HealthcheckArgs {
+    /// The server, over plain HTTP [default: http://localhost with the port of PARTITA_LISTEN, or
+    /// 8081]
+    #[arg(long, env = "PARTITA_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    Embedded,
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityKind {
+    Sync,
+    Relaxed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogKind {
+    Text,
+    Json,
+}
+
+fn parse_consistency(text: &str) -> Result<Consistency, String> {
+    Consistency::parse(text).map_err(|error| error.message)
+}

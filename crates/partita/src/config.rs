@@ -1,0 +1,324 @@
+//! What was typed, understood: addresses, keys and files, checked before anything starts.
+//!
+//! The rule that matters most is here: the well-known key, which everybody knows, opens a server
+//! only to its own machine.
+
+use std::env;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use partita_gateway::auth::{Key, Keys};
+use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
+use partita_model::Consistency;
+use partita_storage::{Durability, EmbeddedSettings};
+
+use crate::args::{DurabilityKind, KeyArgs, LogKind, ServeArgs, StoreKind, TlsArgs};
+use crate::failure::Failure;
+
+/// The key of Microsoft's emulators, which is printed in their documentation.
+pub(crate) const WELL_KNOWN_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// The port of Microsoft's emulators.
+pub(crate) const DEFAULT_PORT: u16 = 8081;
+
+const DEFAULT_DATA_DIR: &str = "./partita-data";
+
+/// A server as it was asked for.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) server: ServerSettings,
+    pub(crate) store: StoreConfig,
+    pub(crate) keys: Keys,
+    pub(crate) primary_key: PrimaryKey,
+    pub(crate) certificate: CertificateSource,
+    pub(crate) certificate_names: Vec<String>,
+    pub(crate) consistency: Consistency,
+    pub(crate) clock_skew_seconds: u64,
+    pub(crate) threads: usize,
+    pub(crate) log_level: String,
+    pub(crate) log_format: LogFormat,
+}
+
+/// Where items live.
+#[derive(Debug)]
+pub(crate) enum StoreConfig {
+    Memory,
+    Embedded { directory: PathBuf, settings: EmbeddedSettings },
+}
+
+impl StoreConfig {
+    /// The directory with the data, if they are in one.
+    pub(crate) fn directory(&self) -> Option<&PathBuf> {
+        match self {
+            StoreConfig::Memory => None,
+            StoreConfig::Embedded { directory, .. } => Some(directory),
+        }
+    }
+}
+
+/// Where the primary key comes from: decides whether it may be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PrimaryKey {
+    WellKnown,
+    /// By this flag or variable.
+    SetBy(String),
+}
+
+impl Config {
+    pub(crate) fn from_args(args: ServeArgs) -> Result<Config, Failure> {
+        let listen = parse_listen(&args.listen)?;
+        let (keys, primary_key) = keys(&args.keys, &listen)?;
+        let data_dir = data_dir(&args)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if args.threads == Some(0) {
+            return Err(Failure::usage("--threads 0: at least one thread is needed"));
+        }
+        Ok(Config {
+            certificate: certificate(&args.tls, data_dir.as_ref()),
+            certificate_names: args.tls.tls_san.clone(),
+            store: store(&args, data_dir)?,
+            server: ServerSettings {
+                listen,
+                connections_max: args.connections_max,
+                drain: Duration::from_secs(args.drain_seconds),
+                ..ServerSettings::default()
+            },
+            keys,
+            primary_key,
+            consistency: args.consistency,
+            clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
+            threads: args.threads.unwrap_or(cores),
+            log_level: args.log_level,
+            log_format: match args.log_format {
+                LogKind::Text => LogFormat::Text,
+                LogKind::Json => LogFormat::Json,
+            },
+        })
+    }
+}
+
+/// Reads `--listen`: `8081`, `localhost:8081`, `127.0.0.1:8081`, `[::]:8081`, `0.0.0.0`.
+pub(crate) fn parse_listen(texts: &[String]) -> Result<Vec<Listen>, Failure> {
+    texts.iter().map(|text| parse_one_listen(text.trim())).collect()
+}
+
+fn parse_one_listen(text: &str) -> Result<Listen, Failure> {
+    if let Ok(port) = text.parse() {
+        return Ok(Listen::Loopback { port });
+    }
+    match text.strip_prefix("localhost") {
+        Some("") => return Ok(Listen::Loopback { port: DEFAULT_PORT }),
+        Some(rest) => {
+            if let Some(Ok(port)) = rest.strip_prefix(':').map(str::parse) {
+                return Ok(Listen::Loopback { port });
+            }
+        }
+        None => {}
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Listen::Address(address));
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    match bare.parse::<IpAddr>() {
+        Ok(ip) => Ok(Listen::Address(SocketAddr::new(ip, DEFAULT_PORT))),
+        Err(_) => Err(Failure::usage(format!(
+            "--listen {text:?} is no address: use PORT, IP:PORT, IP or localhost:PORT, \
+             for example 8081, 0.0.0.0:8081 or [::]:8081"
+        ))),
+    }
+}
+
+fn keys(args: &KeyArgs, listen: &[Listen]) -> Result<(Keys, PrimaryKey), Failure> {
+    let (primary, source) = primary_key(args, listen)?;
+    let keys = Keys {
+        primary: Some(primary),
+        secondary: key("--secondary-key", args.secondary_key.as_ref())?,
+        primary_readonly: key("--readonly-key", args.readonly_key.as_ref())?,
+        secondary_readonly: key("--secondary-readonly-key", args.secondary_readonly_key.as_ref())?,
+    };
+    Ok((keys, source))
+}
+
+fn primary_key(args: &KeyArgs, listen: &[Listen]) -> Result<(Key, PrimaryKey), Failure> {
+    if let Some(key) = key("--key", args.key.as_ref())? {
+        let variable = env::var("PARTITA_KEY").is_ok_and(|set| args.key.as_ref() == Some(&set));
+        let source = if variable { "PARTITA_KEY" } else { "--key" };
+        return Ok((key, PrimaryKey::SetBy(source.to_string())));
+    }
+    if let Some(path) = &args.key_file {
+        let name = format!("--key-file {}", path.display());
+        let text =
+            fs::read_to_string(path).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        let key = Key::parse(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        return Ok((key, PrimaryKey::SetBy(name)));
+    }
+    if let Some(public) = listen.iter().find(|listen| !listen.is_loopback()) {
+        return Err(Failure::usage(public_without_key(public)));
+    }
+    let key = Key::parse(WELL_KNOWN_KEY).expect("the well-known key is base64");
+    Ok((key, PrimaryKey::WellKnown))
+}
+
+fn public_without_key(listen: &Listen) -> String {
+    let address = match listen {
+        Listen::Address(address) => address.to_string(),
+        Listen::Loopback { port } => format!("localhost:{port}"),
+    };
+    format!(
+        "--listen {address} can be reached by other machines, so a key of your own is needed: \
+         the emulator's well-known key is public and serves loopback addresses only.\n\
+         Set one, for example:\n  \
+         export PARTITA_KEY=\"$(openssl rand -base64 64 | tr -d '\\n')\"\n\
+         or keep it in a file and pass --key-file FILE."
+    )
+}
+
+fn key(flag: &str, text: Option<&String>) -> Result<Option<Key>, Failure> {
+    let parse = |text| Key::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")));
+    text.map(|text| parse(text)).transpose()
+}
+
+/// The directory for data and certificate. A memory store has none unless one is named.
+fn data_dir(args: &ServeArgs) -> Result<Option<PathBuf>, Failure> {
+    let directory = match (&args.data_dir, args.store) {
+        (Some(directory), _) => directory.clone(),
+        (None, StoreKind::Embedded) => PathBuf::from(DEFAULT_DATA_DIR),
+        (None, StoreKind::Memory) => return Ok(None),
+    };
+    let absolute = std::path::absolute(&directory);
+    let absolute = absolute
+        .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", directory.display())))?;
+    Ok(Some(absolute))
+}
+
+fn store(args: &ServeArgs, data_dir: Option<PathBuf>) -> Result<StoreConfig, Failure> {
+    let directory = match (args.store, data_dir) {
+        (StoreKind::Embedded, Some(directory)) => directory,
+        (StoreKind::Embedded | StoreKind::Memory, _) => return Ok(StoreConfig::Memory),
+    };
+    let mut settings = EmbeddedSettings {
+        durability: match args.durability {
+            DurabilityKind::Sync => Durability::Sync,
+            DurabilityKind::Relaxed => Durability::Relaxed,
+        },
+        ..EmbeddedSettings::default()
+    };
+    if let Some(megabytes) = args.cache_mb {
+        let bytes = megabytes.checked_mul(1024 * 1024);
+        settings.cache_bytes =
+            bytes.ok_or_else(|| Failure::usage(format!("--cache-mb {megabytes} is too much")))?;
+    }
+    Ok(StoreConfig::Embedded { directory, settings })
+}
+
+fn certificate(args: &TlsArgs, data_dir: Option<&PathBuf>) -> CertificateSource {
+    match (&args.tls_cert, &args.tls_key, data_dir) {
+        (Some(certificate), Some(key), _) => {
+            CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+        (_, _, Some(directory)) => CertificateSource::Kept { directory: directory.join("tls") },
+        (_, _, None) => CertificateSource::Memory,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn config(flags: &[&str]) -> Result<Config, Failure> {
+        let typed = ["partita"].into_iter().chain(flags.iter().copied());
+        Config::from_args(Cli::try_parse_from(typed).unwrap().serve)
+    }
+
+    fn message(flags: &[&str]) -> String {
+        config(flags).unwrap_err().to_string()
+    }
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
+
+    #[test]
+    fn addresses_are_read_in_all_their_forms() {
+        let address = |text: &str| Listen::Address(text.parse().unwrap());
+        for (text, expected) in [
+            ("9000", Listen::Loopback { port: 9000 }),
+            ("localhost", Listen::Loopback { port: 8081 }),
+            ("localhost:0", Listen::Loopback { port: 0 }),
+            ("127.0.0.1:81", address("127.0.0.1:81")),
+            ("0.0.0.0", address("0.0.0.0:8081")),
+            ("::1", address("[::1]:8081")),
+            ("[::]", address("[::]:8081")),
+            ("[::]:82", address("[::]:82")),
+        ] {
+            assert_eq!(parse_one_listen(text), Ok(expected), "{text}");
+        }
+        for text in ["", "70000", "localhost:x", "localhosts:1", "example.org:1", ":8081", "[::1"] {
+            let failure = parse_one_listen(text).unwrap_err().to_string();
+            assert!(failure.contains("is no address"), "{text}: {failure}");
+        }
+    }
+
+    #[test]
+    fn loopback_addresses_get_the_well_known_key() {
+        for flags in [&[][..], &["--listen", "127.0.0.1:1,[::1]:2"], &["--listen", "127.9.9.9"]] {
+            assert_eq!(config(flags).unwrap().primary_key, PrimaryKey::WellKnown, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_public_address_needs_a_key() {
+        for listen in ["0.0.0.0", "[::]:8081", "8081,10.0.0.1:1"] {
+            let text = message(&["--listen", listen]);
+            assert!(text.contains("openssl rand -base64 64"), "{text}");
+            assert!(config(&["--listen", listen, "--key", KEY]).is_ok(), "{listen}");
+            // A key that may only read does not make the well-known one safe.
+            assert!(config(&["--listen", listen, "--readonly-key", KEY]).is_err(), "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_bad_key_is_named_by_its_flag() {
+        assert!(message(&["--key", "x"]).starts_with("--key: the key is not base64"));
+        assert!(
+            message(&["--readonly-key", "c2hvcnQ="]).starts_with("--readonly-key: the key has")
+        );
+        let absent = message(&["--key-file", "/nowhere/key"]);
+        assert!(absent.starts_with("--key-file /nowhere/key: "), "{absent}");
+    }
+
+    #[test]
+    fn a_memory_store_keeps_nothing_unless_told_where() {
+        let memory = config(&["--store", "memory"]).unwrap();
+        assert_eq!(memory.certificate, CertificateSource::Memory);
+        assert!(memory.store.directory().is_none());
+        let kept = config(&["--store", "memory", "--data-dir", "/x"]).unwrap();
+        assert_eq!(kept.certificate, CertificateSource::Kept { directory: "/x/tls".into() });
+        assert!(kept.store.directory().is_none());
+        let embedded = config(&["--data-dir", "/x"]).unwrap();
+        assert_eq!(embedded.store.directory(), Some(&PathBuf::from("/x")));
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_excludes_further_names() {
+        let parse = |flags: &[&str]| Cli::try_parse_from([&["partita"], flags].concat());
+        assert!(parse(&["--tls-cert", "c"]).is_err());
+        assert!(parse(&["--tls-key", "k"]).is_err());
+        assert!(parse(&["--tls-cert", "c", "--tls-key", "k", "--tls-san", "n"]).is_err());
+        assert!(parse(&["--tls-cert", "c", "--tls-key", "k"]).is_ok());
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+        let typed = Cli::try_parse_from(["partita", "serve", "--listen", "1,2"]).unwrap();
+        let Some(crate::args::Command::Serve(args)) = typed.command else { panic!("{typed:?}") };
+        assert_eq!(args.listen, ["1", "2"]);
+        assert!(Cli::try_parse_from(["partita", "--consistency", "Weak"]).is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! `partita healthcheck`: is a server ready? For containers and scripts, which ask by exit code.
+//!
+//! Plain HTTP, because the server speaks it on the same port and a check on the same machine has
+//! nothing to hide; that also spares the question which certificate to trust.
+
+use std::env;
+use std::time::Duration;
+
+use partita_gateway::Listen;
+
+use crate::args::HealthcheckArgs;
+use crate::config::{DEFAULT_PORT, parse_listen};
+use crate::failure::Failure;
+
+/// Longer than a healthy server takes, shorter than a container runtime waits.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Asks `/ready`.
+pub(crate) fn run(args: &HealthcheckArgs) -> Result<(), Failure> {
+    let url = ready_url(args.url.as_deref(), env::var("PARTITA_LISTEN").ok().as_deref())?;
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
+    match agent.get(&url).call() {
+        Ok(_) => Ok(()),
+        Err(ureq::Error::StatusCode(status)) => {
+            Err(Failure::other(format!("{url} answers {status}: the server is not ready")))
+        }
+        Err(error) => Err(Failure::other(format!("{url}: {error}"))),
+    }
+}
+
+/// Where to ask: the given server, or the one this environment would start.
+fn ready_url(url: Option<&str>, listen: Option<&str>) -> Result<String, Failure> {
+    let Some(url) = url else { return Ok(format!("http://{}/ready", local_host(listen)?)) };
+    if !url.starts_with("http://") {
+        return Err(Failure::usage(format!(
+            "--url {url:?}: a health check uses plain HTTP, which the server speaks on the same \
+             port; write http://HOST:PORT"
+        )));
+    }
+    let base = url.trim_end_matches('/');
+    Ok(if base.ends_with("/ready") { base.to_string() } else { format!("{base}/ready") })
+}
+
+fn local_host(listen: Option<&str>) -> Result<String, Failure> {
+    let texts: Vec<String> =
+        listen.into_iter().flat_map(|l| l.split(',')).map(Into::into).collect();
+    Ok(match parse_listen(&texts)?.first() {
+        None => format!("127.0.0.1:{DEFAULT_PORT}"),
+        Some(Listen::Loopback { port }) => format!("127.0.0.1:{port}"),
+        Some(Listen::Address(address)) if address.ip().is_unspecified() => {
+            format!("localhost:{}", address.port())
+        }
+        Some(Listen::Address(address)) => address.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_is_completed_or_derived_from_the_listen_address() {
+        let url = |url, listen| ready_url(url, listen).unwrap();
+        assert_eq!(url(None, None), "http://127.0.0.1:8081/ready");
+        assert_eq!(url(None, Some("9000,10.0.0.1:1")), "http://127.0.0.1:9000/ready");
+        assert_eq!(url(None, Some("0.0.0.0:82")), "http://localhost:82/ready");
+        assert_eq!(url(None, Some("[::1]:83")), "http://[::1]:83/ready");
+        assert_eq!(url(Some("http://db:81/"), None), "http://db:81/ready");
+        assert_eq!(url(Some("http://db:81/ready"), None), "http://db:81/ready");
+    }
+
+    #[test]
+    fn https_is_refused_with_a_reason() {
+        let refused = ready_url(Some("https://localhost:8081"), None).unwrap_err();
+        assert!(refused.to_string().contains("plain HTTP"), "{refused}");
+    }
+}

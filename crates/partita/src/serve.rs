@@ -1,0 +1,206 @@
+//! `partita serve`: open, listen, serve, drain, close.
+//!
+//! ```text
+//!   store ─► database ─► NoSQL door ─► gateway ─► ready
+//!                                         │ SIGTERM or Ctrl-C
+//!   close the database ◄── drained ◄──────┘ (a second signal ends the process at once)
+//! ```
+//!
+//! Each step's failure names what to do and has its own exit code. Whatever was opened is closed
+//! again, also when a later step fails.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use partita_engine::{Database, EngineSettings};
+use partita_gateway::{
+    Certificate, Pool, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry, start_logging,
+};
+use partita_model::{Clock, Entropy, Object, Value};
+use partita_nosql::{NoSqlDoor, NoSqlSettings};
+use partita_storage::{EmbeddedStore, MemoryStore, Store};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::banner::Banner;
+use crate::config::{Config, PrimaryKey, StoreConfig};
+use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::system::{SystemClock, SystemEntropy};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Jobs that may wait for each thread of the pool: more than that would wait for seconds.
+const JOBS_PER_THREAD: usize = 256;
+
+/// Runs the server until it is told to stop.
+pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure> {
+    start_logging(&config.log_level, config.log_format)
+        .map_err(|error| Failure::usage(format!("--log-level: {error}")))?;
+    warn_about_known_key(&config);
+    config.server.connections_max = fit_descriptors(config.server.connections_max);
+
+    let entropy = SystemEntropy::start()
+        .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
+    let entropy: Arc<dyn Entropy> = Arc::new(entropy);
+    let handed: Arc<dyn Clock> = Arc::new(clock);
+    let settings = EngineSettings { default_consistency: config.consistency, ..Default::default() };
+    let database = Database::open(
+        open_store(&config.store)?,
+        Arc::clone(&handed),
+        Arc::clone(&entropy),
+        settings,
+    )?;
+    let served = serve(config, clock, Arc::clone(&database), handed, entropy);
+    let closed = database.close().map_err(Failure::from);
+    served?;
+    closed?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Everything between an open database and one that may be closed.
+fn serve(
+    config: Config,
+    clock: SystemClock,
+    database: Arc<Database>,
+    handed: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+) -> Result<(), Failure> {
+    let telemetry = Arc::new(Telemetry::new(VERSION));
+    let certificate = Certificate::open(
+        &config.certificate,
+        &config.certificate_names,
+        clock.unix_millis() / 1000,
+    )?;
+    let pool = Pool::new(config.threads, config.threads * JOBS_PER_THREAD)
+        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
+    let settings = NoSqlSettings {
+        keys: config.keys,
+        default_consistency: config.consistency,
+        clock_skew_seconds: config.clock_skew_seconds,
+    };
+    let door = NoSqlDoor::new(
+        Arc::clone(&database),
+        settings,
+        handed,
+        entropy,
+        pool,
+        Arc::clone(&telemetry),
+    );
+    let banner_certificate = certificate.path().map(|path| path.display().to_string());
+    let durability = database.status().store.durability;
+    let services = Services {
+        door: Arc::new(door),
+        telemetry,
+        certificate,
+        status: Arc::new(move || status(&database)),
+        version: VERSION,
+    };
+    let runtime = runtime(config.threads)?;
+    let drained = runtime.block_on(async {
+        let shutdown = Shutdown::new();
+        let signals = Signals::install()
+            .map_err(|error| Failure::other(format!("cannot listen for signals: {error}")))?;
+        let server = Server::bind(config.server, services, shutdown.clone())?;
+        tokio::spawn(stop_on_signals(signals, shutdown));
+        let banner = Banner {
+            version: VERSION,
+            addresses: server.addresses(),
+            key: &config.primary_key,
+            data_dir: config.store.directory().map(|path| path.display().to_string()),
+            durability,
+            certificate: banner_certificate,
+            startup_ms: clock.monotonic_nanos() / 1_000_000,
+        };
+        banner.print(config.log_format);
+        Ok::<_, Failure>(server.serve().await)
+    })?;
+    if drained.cut > 0 {
+        tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
+    }
+    Ok(())
+}
+
+fn open_store(config: &StoreConfig) -> Result<Arc<dyn Store>, Failure> {
+    match config {
+        StoreConfig::Memory => Ok(Arc::new(MemoryStore::new())),
+        StoreConfig::Embedded { directory, settings } => {
+            Ok(Arc::new(EmbeddedStore::open(directory, settings.clone())?))
+        }
+    }
+}
+
+/// One worker per core: a request runs on the worker that read it.
+fn runtime(threads: usize) -> Result<Runtime, Failure> {
+    let runtime: io::Result<Runtime> = Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("partita-io")
+        .enable_io()
+        .enable_time()
+        .build();
+    runtime.map_err(|error| Failure::other(format!("cannot start threads: {error}")))
+}
+
+async fn stop_on_signals(mut signals: Signals, shutdown: Shutdown) {
+    let name = signals.next().await;
+    tracing::info!("{name}: finishing running requests; once more to end at once");
+    shutdown.drain();
+    let name = signals.next().await;
+    tracing::warn!("{name} again: ending at once; what was acknowledged is on disk");
+    std::process::exit(EXIT_INTERRUPTED);
+}
+
+/// What `/ready` and `/status` tell of the database.
+fn status(database: &Database) -> ServiceStatus {
+    let status = database.status();
+    let store = &status.store;
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let details = Object::new()
+        .with("databases", count(status.databases))
+        .with("containers", count(status.containers))
+        .with("partitions", count(status.partitions))
+        .with("store", store.kind)
+        .with("durability", store.durability)
+        .with("healthy", store.healthy)
+        .with("lanes", number(store.lanes))
+        .with("disk_bytes", number(store.disk_bytes))
+        .with("commits", number(store.commits))
+        .with("groups", number(store.groups));
+    ServiceStatus { ready: store.healthy, details: Value::from(details).to_json() }
+}
+
+fn warn_about_known_key(config: &Config) {
+    let public = config.server.listen.iter().any(|listen| !listen.is_loopback());
+    let known = partita_gateway::auth::Key::parse(crate::config::WELL_KNOWN_KEY).ok();
+    let same = match (&config.keys.primary, &known) {
+        (Some(key), Some(known)) => key.sign(b"") == known.sign(b""),
+        _ => false,
+    };
+    if public && same && config.primary_key != PrimaryKey::WellKnown {
+        tracing::warn!(
+            "the primary key is the emulator's well-known one, and other machines can reach this \
+             server: everybody who can connect can read and change all data"
+        );
+    }
+}
+
+/// Keeps a quarter of the process's file descriptors for the store: without one it could not write.
+fn fit_descriptors(connections_max: usize) -> usize {
+    let Some(descriptors) = descriptors_max() else { return connections_max };
+    let room = (descriptors / 4 * 3).max(1);
+    if room < connections_max {
+        tracing::info!(
+            "accepting {room} connections at once, not {connections_max}: this process may open \
+             {descriptors} files (ulimit -n)"
+        );
+    }
+    room.min(connections_max)
+}
+
+/// The soft limit of open files, where the system tells it in a file.
+fn descriptors_max() -> Option<usize> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
