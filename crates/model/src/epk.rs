@@ -111,7 +111,7 @@ impl EpkRange {
 
     /// Is there room for a key that is in both?
     pub fn overlaps(&self, other: &EpkRange) -> bool {
-        self.intersect(other).is_some()
+        (&self.min).max(&other.min) < (&self.max).min(&other.max)
     }
 
     /// What is in both, unless that is nothing.

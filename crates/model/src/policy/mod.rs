@@ -9,7 +9,7 @@
 //! clients send back after a read. A preview feature that would change what the container means
 //! (a global secondary index, a materialized view) is refused instead.
 //!
-//! Each policy has its own file; [`shape`] holds the type checks they share.
+//! Each policy has its own file; `shape` holds the type checks they share.
 
 mod change_feed;
 mod composite;
@@ -215,7 +215,8 @@ impl ContainerDefinition {
             return Ok(());
         }
         Err(Error::bad_request(format!(
-            "The partition key of a container cannot be changed: it is {}, the request says {given}",
+            "The partition key of a container cannot be changed: it is {}, the request says \
+             {given}",
             self.partition_key.to_value()
         )))
     }
@@ -223,7 +224,8 @@ impl ContainerDefinition {
     fn replaced_unique_keys(&self, body: &Object) -> Result<Vec<UniqueKey>> {
         match shape::present(body, "uniqueKeyPolicy") {
             Some(value) if unique::parse(value)? != self.unique_keys => Err(Error::bad_request(
-                "The unique keys of a container cannot be changed; leave 'uniqueKeyPolicy' as it is",
+                "The unique keys of a container cannot be changed; leave 'uniqueKeyPolicy' as it \
+                 is",
             )),
             _ => Ok(self.unique_keys.clone()),
         }

@@ -129,7 +129,8 @@ mod tests {
     fn autoscale_settings_are_read_as_the_sdks_send_them() {
         assert_eq!(
             autoscale(
-                r#"{"maxThroughput": 4000, "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 0}}}"#
+                r#"{"maxThroughput": 4000, "autoUpgradePolicy":
+                    {"throughputPolicy": {"incrementPercent": 0}}}"#
             ),
             Ok(Throughput::Autoscale { max: 4000, increment_percent: Some(0) })
         );
@@ -151,7 +152,8 @@ mod tests {
             r#"{"maxThroughput":"4000"}"#,
             r#"{"maxThroughput":1500}"#,
             r#"{"maxThroughput":1001000}"#,
-            r#"{"maxThroughput":1000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":-1}}}"#,
+            r#"{"maxThroughput":1000,"autoUpgradePolicy":
+                {"throughputPolicy":{"incrementPercent":-1}}}"#,
             r#"{"maxThroughput":1000,"autoUpgradePolicy":5}"#,
         ] {
             autoscale(bad).expect_err(bad);

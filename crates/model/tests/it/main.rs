@@ -3,9 +3,11 @@
 // clippy.toml lets tests unwrap; this is for the functions beside them.
 #![allow(clippy::unwrap_used)]
 
+mod container;
 mod document;
 mod epk;
 mod generate;
+mod indexing;
 mod json;
 mod keycode;
 mod mutation;
