@@ -261,20 +261,80 @@ fn pointer(tokens: &[String]) -> String {
     tokens.iter().map(|t| format!("/{}", t.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
-fn change() -> impl Strategy<Value = Change> {
+/// An operation before it is known on which document it will work.
+#[derive(Clone, Debug)]
+struct Draft {
+    op: &'static str,
+    path: Aim,
+    from: Aim,
+    value: Value,
+}
+
+/// Some place that a document has, or one beside or below it.
+#[derive(Clone, Debug)]
+struct Aim {
+    pick: prop::sample::Index,
+    instead: Option<String>,
+    below: Option<String>,
+}
+
+fn aim() -> impl Strategy<Value = Aim> {
+    let token = || prop_oneof![2 => generate::name(), 2 => "[0-3]", 2 => Just("-".to_owned())];
+    (
+        any::<prop::sample::Index>(),
+        prop::option::weighted(0.3, token()),
+        prop::option::weighted(0.2, token()),
+    )
+        .prop_map(|(pick, instead, below)| Aim { pick, instead, below })
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
     const OPS: [&str; 6] = ["add", "set", "replace", "remove", "incr", "move"];
-    let path =
-        || vec(prop_oneof![3 => generate::name(), 2 => "[0-3]", 1 => Just("-".to_owned())], 1..4);
-    (prop::sample::select(&OPS[..]), path(), path(), generate::value(), generate::number())
-        .prop_map(|(op, path, from, value, number)| {
+    (prop::sample::select(&OPS[..]), aim(), aim(), generate::value(), generate::number()).prop_map(
+        |(op, path, from, value, number)| {
             let value = if op == "incr" { Value::Number(number) } else { value };
-            Change { op, path, from, value }
-        })
-        .prop_filter("a path may not lie inside from", |change| {
-            change.op != "move"
-                || change.path.len() <= change.from.len()
-                || !change.path.starts_with(&change.from)
-        })
+            // As the scanner reads it: a double that is an integer may be written as one.
+            let value = json::parse(value.to_json().as_bytes()).unwrap();
+            Draft { op, path, from, value }
+        },
+    )
+}
+
+impl Draft {
+    fn on(&self, tree: &Value) -> Change {
+        let (path, mut from) = (self.path.on(tree), self.from.on(tree));
+        if path.starts_with(&from) {
+            // Refused when the patch is parsed, so it would hide the rest.
+            from.clone_from(&path);
+        }
+        Change { op: self.op, path, from, value: self.value.clone() }
+    }
+}
+
+impl Aim {
+    fn on(&self, tree: &Value) -> Vec<String> {
+        let mut places = vec![vec!["a".to_owned()]];
+        list_places(tree, &[], &mut places);
+        let mut path = self.pick.get(&places).clone();
+        if let (Some(instead), Some(last)) = (&self.instead, path.last_mut()) {
+            last.clone_from(instead);
+        }
+        path.extend(self.below.clone());
+        path
+    }
+}
+
+fn list_places(tree: &Value, here: &[String], out: &mut Vec<Vec<String>>) {
+    let parts: Vec<(String, &Value)> = match tree {
+        Value::Object(object) => object.iter().map(|(n, value)| (n.to_owned(), value)).collect(),
+        Value::Array(elements) => (0..).map(|at: usize| at.to_string()).zip(elements).collect(),
+        _ => Vec::new(),
+    };
+    for (token, part) in parts {
+        let place = [here, &[token]].concat();
+        list_places(part, &place, out);
+        out.push(place);
+    }
 }
 
 /// What an operation does to the parent of its target.
@@ -379,21 +439,30 @@ proptest! {
     fn patching_the_text_is_patching_the_tree(
         object in generate::object(),
         seed: u64,
-        changes in vec(change(), 1..4),
+        drafts in vec(draft(), 1..5),
     ) {
         let tree = Value::Object(object);
         let text = compact_object(generate::messy_text(&tree, seed).as_bytes()).unwrap();
-        // As the scanner reads it: a double that is a small integer may have been written as one.
-        let tree = json::parse(text.as_bytes()).unwrap();
-        let body = Value::Array(changes.iter().map(Change::to_value).collect());
-        let changes: Vec<Change> = changes.into_iter().map(|change| Change {
-            value: json::parse(change.value.to_json().as_bytes()).unwrap(), ..change
-        }).collect();
-        let by_tree = changes.iter().try_fold(tree, naive);
-        let by_text = Patch::parse(body.to_json().as_bytes()).unwrap().apply(&text).ok();
-        if let Some(text) = &by_text {
-            prop_assert_eq!(compact_object(text.as_bytes()), Ok(text.clone()));
+        let mut tree = json::parse(text.as_bytes()).unwrap();
+        let mut changes = Vec::new();
+        let mut fails = false;
+        for draft in &drafts {
+            let change = draft.on(&tree);
+            changes.push(change.to_value());
+            let Some(changed) = naive(tree.clone(), &change) else {
+                fails = true;
+                break;
+            };
+            tree = changed;
         }
-        prop_assert_eq!(by_text.map(|text| json::parse(text.as_bytes()).unwrap()), by_tree);
+        let patch = Patch::parse(Value::Array(changes).to_json().as_bytes()).unwrap();
+        match patch.apply(&text) {
+            Ok(text) => {
+                prop_assert_eq!(compact_object(text.as_bytes()), Ok(text.clone()));
+                prop_assert_eq!(json::parse(text.as_bytes()), Ok(tree));
+                prop_assert!(!fails);
+            }
+            Err(error) => prop_assert!(fails, "{}", error),
+        }
     }
 }
