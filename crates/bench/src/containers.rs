@@ -1,0 +1,89 @@
+//! Many containers, a restart with all of them, and what the server costs when nobody uses it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::Options;
+use crate::client::{Connection, Template};
+use crate::read::scratch;
+use crate::server::Server;
+
+const CONTAINERS: usize = 1_000;
+/// Four partitions each.
+const THROUGHPUT: u32 = 24_000;
+
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    let scratch = scratch(options.data_dir.as_deref(), "containers")?;
+    let data = scratch.join("data");
+    let started = Instant::now();
+    let empty = Server::partita(&options.binary, &data)?;
+    println!(r#"{{"bench":"start","empty_ms":{:.1}}}"#, millis(started));
+    idle("empty", &empty, options.length()).await?;
+    let started = Instant::now();
+    create_all(&empty).await?;
+    println!(
+        r#"{{"bench":"containers","count":{CONTAINERS},"partitions":{},"seconds":{:.2}}}"#,
+        CONTAINERS * 4,
+        started.elapsed().as_secs_f64()
+    );
+    drop(empty);
+    let started = Instant::now();
+    let full = Server::partita(&options.binary, &data)?;
+    println!(r#"{{"bench":"start","full_ms":{:.1}}}"#, millis(started));
+    idle("full", &full, options.length()).await?;
+    drop(full);
+    std::fs::remove_dir_all(&scratch)?;
+    Ok(())
+}
+
+async fn create_all(server: &Server) -> Result<()> {
+    let mut connection = Connection::open(server.address).await?;
+    let json = "content-type: application/json\r\n";
+    let database = Template::new("POST", "/dbs", "dbs", "", json)?;
+    connection.must(&database.bytes(r#"{"id":"many"}"#)).await?;
+    let headers = format!("{json}x-ms-offer-throughput: {THROUGHPUT}\r\n");
+    let container = Template::new("POST", "/dbs/many/colls", "colls", "dbs/many", &headers)?;
+    for n in 0..CONTAINERS {
+        let body = format!(
+            r#"{{"id":"c{n}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}}}"#
+        );
+        connection.must(&container.bytes(&body)).await?;
+    }
+    Ok(())
+}
+
+/// Memory and processor use while nothing happens.
+async fn idle(which: &str, server: &Server, length: Duration) -> Result<()> {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = cpu_ticks(server.pid())?;
+    tokio::time::sleep(length).await;
+    let ticks = cpu_ticks(server.pid())? - before;
+    // Linux counts processor time in hundredths of a second for every architecture we run on.
+    let percent = ticks as f64 / length.as_secs_f64();
+    println!(
+        r#"{{"bench":"idle","store":"{which}","cpu_percent":{percent:.2},"rss_mb":{:.1}}}"#,
+        rss_mb(server.pid())?
+    );
+    Ok(())
+}
+
+fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+fn cpu_ticks(pid: u32) -> Result<u64> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))?;
+    let after_name = stat.rsplit_once(')').context("no name in the process status")?.1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let field = |n: usize| fields.get(n).and_then(|field| field.parse::<u64>().ok());
+    Ok(field(11).context("no user time")? + field(12).context("no system time")?)
+}
+
+fn rss_mb(pid: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kb / 1_024.0)
+}

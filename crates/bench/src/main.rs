@@ -1,0 +1,91 @@
+//! Measures Partita against limits on the same machine in the same run.
+//!
+//! ```text
+//! partita-bench read     point reads over HTTP  :  a bare hyper server that returns the same bytes
+//! partita-bench create   durable creates over HTTP  :  the raw engine, same batches, same group commit
+//! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
+//! ```
+//!
+//! Both sides of a ratio are measured in turns, several times, and the medians are divided: what the
+//! machine does besides falls on both. Each result is one line of JSON. The servers are separate
+//! processes; the load comes from this one, over kept-alive connections with requests that are
+//! signed once, so that the client's own work is the same on both sides.
+
+#![allow(clippy::print_stdout, reason = "the results are this program's output")]
+#![allow(clippy::disallowed_methods, reason = "measuring needs the clock")]
+
+mod bare;
+mod client;
+mod containers;
+mod create;
+mod raw;
+mod read;
+mod server;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Measures Partita against limits on the same machine in the same run")]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Point reads of a 1 KB item, against a bare hyper server that returns the same bytes.
+    Read(Options),
+    /// Durable creates with 15 indexed properties, against the raw engine.
+    Create(Options),
+    /// 1 000 containers of 4 partitions: creating them, a restart, and an idle server's appetite.
+    Containers(Options),
+    /// The bare server: answers every request with the response in a file.
+    #[command(hide = true)]
+    Bare { response: PathBuf },
+}
+
+#[derive(clap::Args, Clone)]
+struct Options {
+    /// The server's binary.
+    #[arg(long, default_value = "target/release/partita")]
+    binary: PathBuf,
+    /// Where the servers put their data; the default is a new directory under the system's one for
+    /// temporary files.
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// Connections, or writers.
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Measurements of each side.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+impl Options {
+    fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+fn main() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match Arguments::parse().what {
+        What::Read(options) => runtime.block_on(read::run(&options)),
+        What::Create(options) => runtime.block_on(create::run(&options)),
+        What::Containers(options) => runtime.block_on(containers::run(&options)),
+        What::Bare { response } => runtime.block_on(bare::serve(&response)),
+    }
+}
+
+/// The middle one of an odd number of measurements.
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,77 @@
+//! Point reads over HTTP against a bare server that returns the same bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use crate::client::{Connection, Template, document, load, make_container};
+use crate::server::Server;
+use crate::{Options, median};
+
+/// Items that the reads are spread over.
+const ITEMS: usize = 1_000;
+
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    let scratch = scratch(options.data_dir.as_deref(), "read")?;
+    let partita = Server::partita(&options.binary, &scratch.join("data"))?;
+    make_container(partita.address, 400).await?;
+    let sample = fill(&partita).await?;
+    let recorded = scratch.join("response");
+    std::fs::write(&recorded, &sample)?;
+    let bare = Server::bare(&recorded)?;
+    let requests: Arc<Vec<Vec<u8>>> =
+        Arc::new((0..ITEMS).map(read_request).collect::<Result<_>>()?);
+    let request: Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync> =
+        Arc::new(move |connection, n| requests[(connection * 7_919 + n as usize) % ITEMS].clone());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..options.rounds {
+        let measure =
+            |address| load(address, options.connections, options.length(), Arc::clone(&request));
+        let rate = measure(partita.address).await?;
+        println!(
+            r#"{{"bench":"read","side":"partita","per_second":{:.0},"p50_ms":{:.3},"p99_ms":{:.3}}}"#,
+            rate.per_second, rate.p50_ms, rate.p99_ms
+        );
+        ours.push(rate.per_second);
+        let rate = measure(bare.address).await?;
+        println!(
+            r#"{{"bench":"read","side":"bare","per_second":{:.0},"p50_ms":{:.3},"p99_ms":{:.3}}}"#,
+            rate.per_second, rate.p50_ms, rate.p99_ms
+        );
+        theirs.push(rate.per_second);
+    }
+    println!(r#"{{"bench":"read","ratio":{:.3}}}"#, median(ours) / median(theirs));
+    std::fs::remove_dir_all(&scratch)?;
+    Ok(())
+}
+
+/// A new directory for one run.
+pub(crate) fn scratch(parent: Option<&Path>, name: &str) -> Result<std::path::PathBuf> {
+    let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+    let path = parent.join(format!("partita-bench-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path)?;
+    Ok(path)
+}
+
+/// Creates the items and returns the response to a read of one.
+async fn fill(partita: &Server) -> Result<Vec<u8>> {
+    let mut connection = Connection::open(partita.address).await?;
+    for n in 0..ITEMS {
+        let id = format!("item{n:04}");
+        let key = format!(
+            "content-type: application/json\r\nx-ms-documentdb-partitionkey: [\"{id}\"]\r\n"
+        );
+        let create =
+            Template::new("POST", "/dbs/bench/colls/c/docs", "docs", "dbs/bench/colls/c", &key)?;
+        connection.must(&create.bytes(&document(&id))).await?;
+    }
+    connection.must(&read_request(0)?).await
+}
+
+fn read_request(n: usize) -> Result<Vec<u8>> {
+    let id = format!("item{n:04}");
+    let link = format!("dbs/bench/colls/c/docs/{id}");
+    let key = format!("x-ms-documentdb-partitionkey: [\"{id}\"]\r\n");
+    Ok(Template::new("GET", &format!("/{link}"), "docs", &link, &key)?.bytes(""))
+}
