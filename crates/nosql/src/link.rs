@@ -41,12 +41,11 @@ pub(crate) enum Link {
     Unknown,
 }
 
-/// A path that was taken apart.
+/// A path that was taken apart, not yet decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Address<'a> {
     path: &'a str,
     segments: Segments<'a>,
-    pub(crate) link: Link,
 }
 
 /// What a request's signature may cover.
@@ -59,10 +58,13 @@ pub(crate) struct Signing<'a> {
 }
 
 impl<'a> Address<'a> {
-    pub(crate) fn parse(path: &'a str) -> Result<Address<'a>> {
-        let segments = Segments::split(path);
-        let link = if segments.cut { Link::Unknown } else { route(segments.as_slice())? };
-        Ok(Address { path, segments, link })
+    pub(crate) fn new(path: &'a str) -> Address<'a> {
+        Address { path, segments: Segments::split(path) }
+    }
+
+    /// What is addressed.
+    pub(crate) fn link(&self) -> Result<Link> {
+        if self.segments.cut { Ok(Link::Unknown) } else { route(self.segments.as_slice()) }
     }
 
     /// The container's path as the client wrote it, for paths inside a container: `dbs/x/colls/y`.
@@ -79,32 +81,25 @@ impl<'a> Address<'a> {
 
     /// Does the path address this container by its names?
     pub(crate) fn is_by_names(&self, database: &str, name: &str) -> bool {
-        match &self.link {
-            Link::Container(path) | Link::Items(path) | Link::Ranges(path) => {
-                path.database == database && path.container == name
-            }
-            Link::Item { container, .. } => {
-                container.database == database && container.container == name
-            }
+        let is = |segment: &str, text: &str| decode(segment).is_ok_and(|decoded| decoded == text);
+        match self.segments.as_slice() {
+            ["dbs", first, "colls", second, ..] => is(first, database) && is(second, name),
             _ => false,
         }
     }
 
     /// What the client of this path may have signed.
     pub(crate) fn signing(&self) -> Result<Signing<'a>> {
+        if self.segments.cut {
+            return sign_unknown(self.path);
+        }
         let segments = self.segments.as_slice();
         if let [_, _, _, _, "operations", "partitionkeydelete"] = segments {
             // Python and JavaScript sign the container, .NET a type of its own.
             let types = [Some("colls"), Some("partitionkey")];
             return Ok(Signing { types, links: self.links(4)? });
         }
-        // An odd path ends in a kind, and so names a feed of its parent.
-        let linked = segments.len() & !1;
-        let resource_type = match segments.len() {
-            0 => "",
-            odd if odd % 2 == 1 => segments.last().copied().unwrap_or_default(),
-            even => segments.get(even - 2).copied().unwrap_or_default(),
-        };
+        let (resource_type, linked) = type_and_link(segments);
         Ok(Signing { types: [Some(resource_type), None], links: self.links(linked)? })
     }
 
@@ -123,6 +118,23 @@ impl<'a> Address<'a> {
         }
         Ok(links)
     }
+}
+
+/// The resource type that these segments end in, and how many of them make the link: an odd path
+/// ends in a kind, and so names a feed of its parent.
+fn type_and_link<'a>(segments: &[&'a str]) -> (&'a str, usize) {
+    let linked = segments.len() & !1;
+    let kind = if segments.len() > linked { linked } else { linked.saturating_sub(2) };
+    (segments.get(kind).copied().unwrap_or_default(), linked)
+}
+
+/// A path longer than any resource's is refused, but first its client is authenticated as any other.
+fn sign_unknown(path: &str) -> Result<Signing<'_>> {
+    let segments: Vec<&str> = path.split('/').filter(|piece| !piece.is_empty()).collect();
+    let (resource_type, linked) = type_and_link(&segments);
+    let link = segments.get(..linked).unwrap_or_default().join("/");
+    let link = Cow::Owned(decode(&link)?.into_owned());
+    Ok(Signing { types: [Some(resource_type), None], links: vec![link] })
 }
 
 /// Offers are always addressed by resource id; below `dbs` the database's segment tells.
@@ -306,7 +318,7 @@ mod tests {
     use super::*;
 
     fn link(path: &str) -> Link {
-        Address::parse(path).unwrap().link
+        Address::new(path).link().unwrap()
     }
 
     fn container(database: &str, container: &str) -> ContainerPath {
@@ -314,7 +326,7 @@ mod tests {
     }
 
     fn links(path: &str) -> Vec<String> {
-        let signing = Address::parse(path).unwrap().signing().unwrap();
+        let signing = Address::new(path).signing().unwrap();
         signing.links.into_iter().map(Cow::into_owned).collect()
     }
 
@@ -356,7 +368,7 @@ mod tests {
     #[test]
     fn what_does_not_decode_is_refused_with_the_segment() {
         for path in ["/dbs/%", "/dbs/%4", "/dbs/%zz", "/dbs/%ff"] {
-            let error = Address::parse(path).unwrap_err();
+            let error = Address::new(path).link().unwrap_err();
             assert_eq!(error.kind, partita_model::ErrorKind::BadRequest);
             assert!(error.message.contains(path.trim_start_matches("/dbs/")), "{error}");
         }
@@ -401,7 +413,7 @@ mod tests {
 
     #[test]
     fn delete_by_partition_key_is_signed_as_its_container() {
-        let address = Address::parse("/dbs/d/colls/c/operations/partitionkeydelete").unwrap();
+        let address = Address::new("/dbs/d/colls/c/operations/partitionkeydelete");
         let signing = address.signing().unwrap();
         assert_eq!(signing.types, [Some("colls"), Some("partitionkey")]);
         assert_eq!(signing.links, ["dbs/d/colls/c"]);
@@ -409,7 +421,7 @@ mod tests {
 
     #[test]
     fn the_container_keeps_its_spelling() {
-        let raw = |path| Address::parse(path).unwrap().raw_container();
+        let raw = |path| Address::new(path).raw_container();
         assert_eq!(raw("/dbs/my%20db/colls/%C3%A9/docs/1/"), Some("dbs/my%20db/colls/%C3%A9"));
         assert_eq!(raw("/dbs/d//colls/c/docs"), None);
         assert_eq!(raw("/dbs/d/colls"), None);

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use partita_engine::{
     ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
@@ -72,16 +73,19 @@ impl NoSqlDoor {
         NoSqlDoor { database, settings, clock, entropy, pool, telemetry }
     }
 
-    async fn answer(&self, request: Request) -> Response {
+    async fn answer(&self, mut request: Request) -> Response {
         let started = self.clock.monotonic_nanos();
         let activity_id = self.activity_id(&request.headers);
-        let uri = request.uri.clone();
+        let body = std::mem::take(&mut request.body);
         let mut told = Told { operation: "Refused", charge: Charge::default() };
-        let mut response = match self.serve(request, &mut told).await {
+        let mut response = match self.serve(&request, body, &mut told).await {
             Ok(response) => response,
             Err(Failed { failure, headers }) => {
                 let activity_id = activity_id.to_str().unwrap_or_default();
-                response::failure(&failure, headers, activity_id, uri.path())
+                if failure.status.is_server_error() {
+                    log_failure(&failure, told.operation, activity_id);
+                }
+                response::failure(&failure, headers, activity_id, request.uri.path())
             }
         };
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
@@ -91,27 +95,30 @@ impl NoSqlDoor {
         response
     }
 
-    async fn serve(&self, request: Request, told: &mut Told) -> Result<Response, Failed> {
-        let Request { method, uri, headers, body, scheme, local, .. } = request;
-        let address = Address::parse(uri.path());
+    async fn serve(
+        &self,
+        request: &Request,
+        body: Bytes,
+        told: &mut Told,
+    ) -> Result<Response, Failed> {
+        let Request { method, uri, headers, .. } = request;
+        let address = Address::new(uri.path());
         let window = Window {
             now_unix_seconds: self.clock.unix_millis() / 1_000,
             skew_seconds_max: self.settings.clock_skew_seconds,
         };
-        let access = auth::authenticate(&self.settings.keys, &method, &headers, &address, window)?;
-        let address = address?;
-        let incoming = Incoming { method: &method, headers: Headers(&headers), body };
+        let access = auth::authenticate(&self.settings.keys, method, headers, &address, window)?;
+        let incoming = Incoming { method, headers: Headers(headers), body };
         let account = self.settings.default_consistency;
-        let call = match request::read(address.link.clone(), incoming, access, account)? {
-            Call::Database(call) => *call,
+        match request::read(address.link()?, incoming, access, account)? {
+            Call::Database(call) => self.perform(*call, &address, told).await,
             Call::Account => {
                 told.operation = "ReadAccount";
-                let host = account::host(&uri, &headers, local);
-                let document = account::document(scheme, &host, account);
-                return Ok(response::with_body(StatusCode::OK, HeaderMap::new(), document));
+                let host = account::host(uri, headers, request.local);
+                let document = account::document(request.scheme, &host, account);
+                Ok(response::with_body(StatusCode::OK, HeaderMap::new(), document))
             }
-        };
-        self.perform(call, &address, told).await
+        }
     }
 
     async fn perform(
@@ -127,14 +134,16 @@ impl NoSqlDoor {
             Op::ReadContainer { container, .. } | Op::ReplaceContainer { container, .. }
                 if shape.quota || shape.statistics =>
             {
-                Some(container.clone())
+                Some((container.clone(), context.clone()))
             }
             _ => None,
         };
-        let reply = self.execute(op, context.clone(), runs).await?;
+        let reply = self.execute(op, context, runs).await?;
         told.charge = reply.charge;
         let statistics = match sized {
-            Some(container) if reply.result.is_ok() => Some(self.sizes(container, context).await?),
+            Some((container, context)) if reply.result.is_ok() => {
+                Some(self.sizes(container, context).await?)
+            }
             _ => None,
         };
         let frame = Frame { address, shape, statistics };
@@ -223,6 +232,16 @@ impl Door for NoSqlDoor {
         let mut response = response::failure(&failure, HeaderMap::new(), text, "");
         response::seal(&mut response, activity_id, Charge::default(), 0);
         response
+    }
+}
+
+/// Failures of the server, as opposed to its clients'. What was refused as unsupported is no news.
+fn log_failure(failure: &Failure, operation: &str, activity_id: &str) {
+    let (status, message) = (failure.status.as_u16(), &failure.message);
+    match failure.status {
+        StatusCode::NOT_IMPLEMENTED => tracing::debug!(operation, activity_id, status, message),
+        StatusCode::SERVICE_UNAVAILABLE => tracing::warn!(operation, activity_id, status, message),
+        _ => tracing::error!(operation, activity_id, status, message, "a request failed"),
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use partita_engine::{Change, Container, ItemBody, Outcome, PartitionStatistics, Reply, Served};
 use partita_gateway::Response;
-use partita_model::{Charge, Etag, Value};
+use partita_model::{Charge, Etag, IndexingMode, Object, Value};
 
 use crate::error::Failure;
 use crate::headers;
@@ -178,6 +178,9 @@ fn container_reply(
     if frame.shape.quota {
         // Changes of the indexing policy take effect with their commit.
         headers.insert(headers::INDEX_PROGRESS, HeaderValue::from_static("100"));
+        if container.definition.indexing.mode() == IndexingMode::Lazy {
+            headers.insert(headers::LAZY_INDEX_PROGRESS, HeaderValue::from_static("100"));
+        }
         if let Some(statistics) = &frame.statistics {
             headers::put(&mut headers, headers::RESOURCE_QUOTA, partitions::QUOTA);
             headers::put(&mut headers, headers::RESOURCE_USAGE, partitions::usage(statistics));
@@ -215,10 +218,8 @@ fn feed(
     mut headers: HeaderMap,
 ) -> Response {
     put_page(&mut headers, rows.len(), continuation);
-    let body = partita_model::Object::new()
-        .with("_rid", parent)
-        .with("_count", i64::try_from(rows.len()).unwrap_or(i64::MAX))
-        .with(kind, rows);
+    let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    let body = Object::new().with("_rid", parent).with(kind, rows).with("_count", count);
     with_body(StatusCode::OK, headers, Value::from(body).to_json())
 }
 

@@ -1,0 +1,12 @@
+//! The door over a database in memory, driven as an SDK drives it: signed HTTP requests in, HTTP
+//! responses out, no socket in between.
+
+mod account;
+mod bad_input;
+mod conditions;
+mod items;
+mod metadata;
+mod offers;
+mod ranges;
+mod sdk_requests;
+mod support;

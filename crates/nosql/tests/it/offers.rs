@@ -1,0 +1,138 @@
+//! Throughput: how it is asked for, found and replaced.
+
+use partita_model::Value;
+
+use crate::support::{Answer, World};
+
+fn offers_of(world: &World, owner: &str) -> Vec<Value> {
+    let link = world.get(owner).expect(200).member("_self");
+    let query = format!(
+        r#"{{"query":"SELECT * FROM root r WHERE r.resource=@link","parameters":[{{"name":"@link","value":"{link}"}}]}}"#
+    );
+    world
+        .post("/offers", &query)
+        .header("x-ms-documentdb-isquery", "true")
+        .expect(200)
+        .feed("Offers")
+}
+
+fn throughput(offer: &Value) -> Option<i64> {
+    offer.get("content")?.get("offerThroughput")?.as_i64()
+}
+
+fn text<'a>(offer: &'a Value, name: &str) -> &'a str {
+    offer.get(name).and_then(Value::as_str).unwrap()
+}
+
+fn replace(world: &World, offer: &Value, from: &str, to: &str) -> Answer {
+    let rid = text(offer, "id");
+    let body = offer.to_json();
+    assert!(body.contains(from), "{body}");
+    world
+        .put(&format!("/offers/{rid}/"), &body.replace(from, to))
+        .signing("offers", &rid.to_lowercase())
+        .send()
+}
+
+#[test]
+fn a_manual_offer_is_found_by_its_owner_and_replaced() {
+    let world = World::with_container("400");
+    let container = world.get("/dbs/d/colls/c").expect(200);
+    let offers = offers_of(&world, "/dbs/d/colls/c");
+    let [offer] = offers.as_slice() else { panic!("one offer, not {offers:?}") };
+    let rid = text(offer, "id").to_owned();
+    assert_eq!(rid.len(), 4);
+    assert_eq!(text(offer, "_self"), format!("offers/{rid}/"));
+    assert_eq!(text(offer, "resource"), container.member("_self"));
+    assert_eq!(text(offer, "offerResourceId"), container.member("_rid"));
+    assert_eq!((text(offer, "offerVersion"), text(offer, "offerType")), ("V2", "Invalid"));
+    assert_eq!(throughput(offer), Some(400));
+
+    let answer = replace(&world, offer, r#""offerThroughput":400"#, r#""offerThroughput":500"#);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.header("x-ms-offer-replace-pending"), Some("false"));
+    assert_eq!(throughput(&answer.json()), Some(500));
+    let read = world.get(&format!("/offers/{rid}")).expect(200);
+    assert_eq!(read.json(), answer.json());
+    assert_eq!(world.get("/offers").expect(200).feed("Offers"), [read.json()]);
+
+    world.delete("/dbs/d/colls/c").expect(204);
+    world.get(&format!("/offers/{rid}")).refused(404, "0", "");
+}
+
+#[test]
+fn an_autoscale_offer_tells_its_settings() {
+    let world = World::new();
+    let settings = r#"{"maxThroughput": 5000, "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 3}}}"#;
+    world
+        .post("/dbs", r#"{"id":"d"}"#)
+        .header("x-ms-cosmos-offer-autopilot-settings", settings)
+        .expect(201);
+    let offers = offers_of(&world, "/dbs/d");
+    assert_eq!(throughput(&offers[0]), Some(500));
+    let shown =
+        offers[0].get("content").and_then(|content| content.get("offerAutopilotSettings")).unwrap();
+    assert_eq!(shown.get("maxThroughput").and_then(Value::as_i64), Some(5000));
+    assert!(shown.to_json().contains(r#""incrementPercent":3"#));
+
+    let answer = replace(&world, &offers[0], r#""maxThroughput":5000"#, r#""maxThroughput":7000"#);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(throughput(&answer.json()), Some(700));
+}
+
+#[test]
+fn throughput_changes_its_kind_only_when_asked_to() {
+    let world = World::with_container("1000");
+    let offers = offers_of(&world, "/dbs/d/colls/c");
+    let rid = text(&offers[0], "id");
+    let mut offer = offers[0].to_json();
+    let manual = r#""offerThroughput":1000"#;
+    offer = offer
+        .replace(manual, &format!(r#"{manual},"offerAutopilotSettings":{{"maxThroughput":1000}}"#));
+    let put = || world.put(&format!("/offers/{rid}"), &offer);
+    put().refused(400, "0", "");
+    let migrated = put().header("x-ms-cosmos-migrate-offer-to-autopilot", "true").expect(200);
+    assert!(migrated.text().contains("offerAutopilotSettings"));
+    let back = put().header("x-ms-cosmos-migrate-offer-to-manual-throughput", "true").expect(200);
+    assert!(!back.text().contains("offerAutopilotSettings"), "{}", back.text());
+}
+
+#[test]
+fn bad_offers_are_refused() {
+    let world = World::with_container("400");
+    let offers = offers_of(&world, "/dbs/d/colls/c");
+    let bad = |from, to| replace(&world, &offers[0], from, to).status;
+    assert_eq!(bad(r#""offerThroughput":400"#, r#""offerThroughput":"400""#), 400);
+    assert_eq!(bad(r#""offerThroughput":400"#, r#""offerThroughput":450"#), 400);
+    assert_eq!(bad(r#""offerThroughput":400"#, r#""other":400"#), 400);
+    assert_eq!(bad(r#""content":{"#, r#""contents":{"#), 400);
+    let rid = text(&offers[0], "id");
+    assert_eq!(bad(&format!(r#""id":"{rid}""#), r#""id":"AAAA""#), 400);
+    world.get("/offers/not-an-offer").refused(400, "0", "not-an-offer");
+    world.post("/offers", "{}").refused(400, "0", "only a query");
+    world.delete(&format!("/offers/{rid}")).refused(405, "0", "DELETE");
+}
+
+#[test]
+fn throughput_headers_are_checked() {
+    let world = World::new();
+    let create = || world.post("/dbs", r#"{"id":"x"}"#);
+    let manual = "x-ms-offer-throughput";
+    let autoscale = "x-ms-cosmos-offer-autopilot-settings";
+    create().header(manual, "400").header(autoscale, r#"{"maxThroughput":1000}"#).refused(
+        400,
+        "0",
+        "exclude each other",
+    );
+    create().header(manual, "many").refused(400, "0", "'many'");
+    create().header(manual, "450").refused(
+        400,
+        "0",
+        "between 400 and 1000000 inclusive in increments of 100",
+    );
+    create().header(autoscale, "{").refused(400, "0", "must be JSON");
+    let low = r#"{"maxThroughput": -200, "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 0}}}"#;
+    let text = "Requested throughput -200 is less than required minimum throughput 1000";
+    create().header(autoscale, low).refused(400, "0", text);
+    world.get("/dbs/x").expect(404);
+}

@@ -1,0 +1,276 @@
+//! A world to test in: a door, and a client that signs as SDKs do.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use partita_engine::{Database, EngineSettings, block_on};
+use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
+use partita_gateway::{Door, Pool, Request, Scheme, Telemetry};
+use partita_model::{Consistency, FixedClock, SeededEntropy, Value};
+use partita_nosql::{NoSqlDoor, NoSqlSettings};
+use partita_storage::MemoryStore;
+
+const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
+const NOW_MILLIS: u64 = 1_493_254_272_000;
+
+pub(crate) const PRIMARY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+pub(crate) const READONLY: &str = "cmVhZG9ubHktcmVhZG9ubHktcmVhZG9ubHktcmVhZG8=";
+
+/// Throughputs that give a container one partition, and five.
+pub(crate) const PARTITIONS: [(&str, usize); 2] = [("400", 1), ("30000", 5)];
+
+pub(crate) struct World {
+    door: NoSqlDoor,
+    pub(crate) telemetry: Arc<Telemetry>,
+}
+
+/// A request in the making.
+pub(crate) struct Ask<'w> {
+    world: &'w World,
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+    key: Option<&'static str>,
+    link: Option<(String, String)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        World::with_consistency(Consistency::Session)
+    }
+
+    pub(crate) fn with_consistency(default_consistency: Consistency) -> World {
+        let clock = Arc::new(FixedClock::new(NOW_MILLIS));
+        let entropy = Arc::new(SeededEntropy::new(7));
+        let settings = EngineSettings { default_consistency };
+        let store = Arc::new(MemoryStore::new());
+        let database = Database::open(store, clock.clone(), entropy.clone(), settings).unwrap();
+        let telemetry = Arc::new(Telemetry::new("test"));
+        let settings = NoSqlSettings {
+            keys: Keys {
+                primary: Some(Key::parse(PRIMARY).unwrap()),
+                primary_readonly: Some(Key::parse(READONLY).unwrap()),
+                ..Keys::default()
+            },
+            default_consistency,
+            clock_skew_seconds: 900,
+        };
+        let pool = Pool::new(1, 16).unwrap();
+        let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
+        World { door, telemetry }
+    }
+
+    /// A world with database `d` and container `c` (partition key `/pk`) of this throughput.
+    pub(crate) fn with_container(throughput: &str) -> World {
+        let world = World::new();
+        world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+        world
+            .post(
+                "/dbs/d/colls",
+                r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+            )
+            .header("x-ms-offer-throughput", throughput)
+            .expect(201);
+        world
+    }
+
+    pub(crate) fn ask(&self, method: Method, path: &str, body: impl Into<Bytes>) -> Ask<'_> {
+        Ask {
+            world: self,
+            method,
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            body: body.into(),
+            key: Some(PRIMARY),
+            link: None,
+        }
+        .header("x-ms-version", "2020-07-15")
+        .header("x-ms-date", DATE)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Ask<'_> {
+        self.ask(Method::GET, path, "")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Ask<'_> {
+        self.ask(Method::POST, path, body.to_owned())
+    }
+
+    pub(crate) fn put(&self, path: &str, body: &str) -> Ask<'_> {
+        self.ask(Method::PUT, path, body.to_owned())
+    }
+
+    pub(crate) fn patch(&self, path: &str, body: &str) -> Ask<'_> {
+        self.ask(Method::PATCH, path, body.to_owned())
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Ask<'_> {
+        self.ask(Method::DELETE, path, "")
+    }
+
+    pub(crate) fn door(&self) -> &NoSqlDoor {
+        &self.door
+    }
+}
+
+impl<'w> Ask<'w> {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Ask<'w> {
+        let name: HeaderName = name.parse().unwrap();
+        self.headers.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Ask<'w> {
+        self.headers.remove(name);
+        self
+    }
+
+    /// The partition key header.
+    pub(crate) fn key(self, json: &str) -> Ask<'w> {
+        self.header("x-ms-documentdb-partitionkey", json)
+    }
+
+    pub(crate) fn signed_by(mut self, key: &'static str) -> Ask<'w> {
+        self.key = Some(key);
+        self
+    }
+
+    pub(crate) fn unsigned(mut self) -> Ask<'w> {
+        self.key = None;
+        self
+    }
+
+    /// Signs this type and link instead of the path's.
+    pub(crate) fn signing(mut self, resource_type: &str, link: &str) -> Ask<'w> {
+        self.link = Some((resource_type.to_owned(), link.to_owned()));
+        self
+    }
+
+    pub(crate) fn send(mut self) -> Answer {
+        if let Some(key) = self.key {
+            let date = self.headers.get("x-ms-date").map_or("", |value| value.to_str().unwrap());
+            let value = authorization(&self.method, &self.path, self.link.as_ref(), date, key);
+            self = self.header("authorization", &value);
+        }
+        let address: SocketAddr = "127.0.0.1:8081".parse().unwrap();
+        #[allow(clippy::disallowed_methods, reason = "the gateway's requests carry their time")]
+        let received = Instant::now();
+        let request = Request {
+            method: self.method,
+            uri: self.path.parse().unwrap(),
+            headers: self.headers,
+            body: self.body,
+            scheme: Scheme::Http,
+            received,
+            local: address,
+            peer: address,
+        };
+        let response = block_on(self.world.door.handle(request));
+        Answer { status: response.status.as_u16(), headers: response.headers, body: response.body }
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Answer {
+        let what = format!("{} {}", self.method, self.path);
+        let answer = self.send();
+        assert_eq!(answer.status, status, "{what}: {}", answer.text());
+        answer
+    }
+
+    /// Expects a failure whose message contains this text.
+    #[track_caller]
+    pub(crate) fn refused(self, status: u16, substatus: &str, text: &str) -> Answer {
+        let answer = self.expect(status);
+        assert_eq!(answer.header("x-ms-substatus"), Some(substatus), "{}", answer.text());
+        let message = answer.member("message");
+        assert!(message.starts_with("Message: {\""), "{message}");
+        assert!(message.contains("\r\nActivityId: "), "{message}");
+        assert!(message.contains(text), "'{text}' is not in: {message}");
+        answer
+    }
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        Value::parse(&self.body).unwrap()
+    }
+
+    /// A string member of the body.
+    #[track_caller]
+    pub(crate) fn member(&self, name: &str) -> String {
+        self.json().get(name).and_then(Value::as_str).unwrap().to_owned()
+    }
+
+    /// The elements of a feed, with its envelope checked.
+    #[track_caller]
+    pub(crate) fn feed(&self, kind: &str) -> Vec<Value> {
+        let body = self.json();
+        let rows = body.get(kind).and_then(Value::as_array).unwrap().to_vec();
+        let count = i64::try_from(rows.len()).unwrap();
+        assert_eq!(body.get("_count").and_then(Value::as_i64), Some(count));
+        assert_eq!(self.header("x-ms-item-count"), Some(count.to_string().as_str()));
+        assert!(body.get("_rid").and_then(Value::as_str).is_some());
+        rows
+    }
+}
+
+/// Signs a path in the way of the SDKs: pairs of kind and id, a single kind belongs to its parent.
+fn authorization(
+    method: &Method,
+    path: &str,
+    link: Option<&(String, String)>,
+    date: &str,
+    key: &str,
+) -> String {
+    let path = path.split('?').next().unwrap();
+    let parts: Vec<String> =
+        path.split('/').filter(|part| !part.is_empty()).map(percent_decoded).collect();
+    let linked = parts.len() / 2 * 2;
+    let kind = if parts.len() % 2 == 1 { parts.len() - 1 } else { parts.len().saturating_sub(2) };
+    let own = (parts.get(kind).cloned().unwrap_or_default(), parts[..linked].join("/"));
+    let (resource_type, link) = link.unwrap_or(&own);
+    let signed = Signed { verb: method.as_str(), resource_type, links: &[], date, http_date: "" };
+    let signature = Key::parse(key).unwrap().sign(string_to_sign(&signed, link).as_bytes());
+    format!("type=master&ver=1.0&sig={signature}")
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        match (byte, tail) {
+            (b'%', [high, low, tail @ ..]) => {
+                let pair = [*high, *low];
+                let digits = std::str::from_utf8(&pair).unwrap();
+                bytes.push(u8::from_str_radix(digits, 16).unwrap_or(b'?'));
+                rest = tail;
+            }
+            _ => {
+                bytes.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
