@@ -22,7 +22,7 @@ use crate::error::Failure;
 use crate::headers::{self, Headers};
 use crate::link::Address;
 use crate::request::{self, Call, DatabaseCall, Incoming, Runs};
-use crate::response::{self, Frame};
+use crate::response::{self, Failed, Frame};
 
 /// The longest activity id that is repeated: a GUID, or what somebody uses instead.
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
@@ -54,12 +54,6 @@ struct Told {
     charge: Charge,
 }
 
-/// A failed request: why, and what its response tells all the same.
-struct Failed {
-    failure: Failure,
-    headers: HeaderMap,
-}
-
 impl NoSqlDoor {
     /// A door to this database.
     pub fn new(
@@ -80,7 +74,8 @@ impl NoSqlDoor {
         let mut told = Told { operation: "Refused", charge: Charge::default() };
         let mut response = match self.serve(&request, body, &mut told).await {
             Ok(response) => response,
-            Err(Failed { failure, headers }) => {
+            Err(failed) => {
+                let Failed { failure, headers } = *failed;
                 let activity_id = activity_id.to_str().unwrap_or_default();
                 if failure.status.is_server_error() {
                     log_failure(&failure, told.operation, activity_id);
@@ -100,7 +95,7 @@ impl NoSqlDoor {
         request: &Request,
         body: Bytes,
         told: &mut Told,
-    ) -> Result<Response, Failed> {
+    ) -> Result<Response, Box<Failed>> {
         let Request { method, uri, headers, .. } = request;
         let address = Address::new(uri.path());
         let window = Window {
@@ -126,7 +121,7 @@ impl NoSqlDoor {
         call: DatabaseCall,
         address: &Address<'_>,
         told: &mut Told,
-    ) -> Result<Response, Failed> {
+    ) -> Result<Response, Box<Failed>> {
         let DatabaseCall { op, context, shape } = call;
         let (operation, runs) = request::profile(&op);
         told.operation = operation;
@@ -147,7 +142,7 @@ impl NoSqlDoor {
             _ => None,
         };
         let frame = Frame { address, shape, statistics };
-        response::reply(reply, &frame).map_err(|(failure, headers)| Failed { failure, headers })
+        response::reply(reply, &frame)
     }
 
     async fn execute(&self, op: Op, context: Context, runs: Runs) -> Result<Reply, Error> {
@@ -242,17 +237,5 @@ fn log_failure(failure: &Failure, operation: &str, activity_id: &str) {
         StatusCode::NOT_IMPLEMENTED => tracing::debug!(operation, activity_id, status, message),
         StatusCode::SERVICE_UNAVAILABLE => tracing::warn!(operation, activity_id, status, message),
         _ => tracing::error!(operation, activity_id, status, message, "a request failed"),
-    }
-}
-
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Failed {
-        Failed { failure, headers: HeaderMap::new() }
-    }
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        Failure::from(error).into()
     }
 }

@@ -32,8 +32,21 @@ pub(crate) struct Frame<'a> {
     pub(crate) statistics: Option<Vec<PartitionStatistics>>,
 }
 
+/// A failed request: why, and what its response tells all the same.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) failure: Failure,
+    pub(crate) headers: HeaderMap,
+}
+
+impl<E: Into<Failure>> From<E> for Box<Failed> {
+    fn from(error: E) -> Box<Failed> {
+        Box::new(Failed { failure: error.into(), headers: HeaderMap::new() })
+    }
+}
+
 /// A reply that went well, or its error for [`failure`]; the headers are for both.
-pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, (Failure, HeaderMap)> {
+pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>> {
     let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
     let container = reply.container.as_deref();
     if let Some(served) = &reply.served {
@@ -44,7 +57,7 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, (Failur
     }
     match reply.result {
         Ok(outcome) => Ok(success(outcome, container, headers, frame)),
-        Err(error) => Err((Failure::from(error), headers)),
+        Err(error) => Err(Box::new(Failed { failure: error.into(), headers })),
     }
 }
 

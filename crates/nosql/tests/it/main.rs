@@ -1,6 +1,8 @@
 //! The door over a database in memory, driven as an SDK drives it: signed HTTP requests in, HTTP
 //! responses out, no socket in between.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
 mod account;
 mod bad_input;
 mod conditions;

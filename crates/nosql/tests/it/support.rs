@@ -56,7 +56,9 @@ impl World {
         let entropy = Arc::new(SeededEntropy::new(7));
         let settings = EngineSettings { default_consistency };
         let store = Arc::new(MemoryStore::new());
-        let database = Database::open(store, clock.clone(), entropy.clone(), settings).unwrap();
+        let database =
+            Database::open(store, Arc::clone(&clock) as _, Arc::clone(&entropy) as _, settings)
+                .unwrap();
         let telemetry = Arc::new(Telemetry::new("test"));
         let settings = NoSqlSettings {
             keys: Keys {
