@@ -78,12 +78,6 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
     pub(crate) cache_mb: Option<u64>,
 
-    #[command(flatten)]
-    pub(crate) keys: KeyArgs,
-
-    #[command(flatten)]
-    pub(crate) tls: TlsArgs,
-
     /// The account's default consistency
     #[arg(
         long,
@@ -131,6 +125,13 @@ pub(crate) struct ServeArgs {
     /// {"event":"ready","endpoint":…}
     #[arg(long, env = "PARTITA_LOG_FORMAT", value_enum, default_value_t = LogKind::Text)]
     pub(crate) log_format: LogKind,
+
+    // These come last: their headings hold for all flags after them.
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 }
 
 /// The account's keys: base64 of at least 16 bytes, for example from

@@ -1,0 +1,7 @@
+//! The program as its users meet it: a real process, its output, its exit codes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod process;
+mod starting;
+mod stopping;

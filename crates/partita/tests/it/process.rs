@@ -1,0 +1,110 @@
+//! A `partita` process, and a directory that goes away with its test.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A fresh directory under the build's own.
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+impl Directory {
+    pub(crate) fn new(name: &str) -> Directory {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        drop(fs::remove_dir_all(&path));
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// The program, in this directory, untouched by the environment of whoever runs the tests.
+pub(crate) fn partita(directory: &Directory, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_partita"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PARTITA_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).current_dir(&directory.0);
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(directory: &Directory, arguments: &[&str]) -> Output {
+    partita(directory, arguments).output().unwrap()
+}
+
+/// A server that has said that it is ready.
+pub(crate) struct Process {
+    child: Child,
+    /// What it said.
+    pub(crate) ready: Value,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    /// Starts a server on a free port and waits for its ready line.
+    pub(crate) fn start(directory: &Directory, arguments: &[&str]) -> Process {
+        let always = ["--listen", "0", "--log-format", "json"];
+        let mut child = partita(directory, &[&always, arguments].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let ready = serde_json::from_str(&line).unwrap_or_else(|error| {
+            drop(child.kill());
+            let mut log = String::new();
+            drop(child.stderr.take().unwrap().read_to_string(&mut log));
+            panic!("no ready line but {line:?} ({error}); the log says {log}")
+        });
+        Process { child, ready, output }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        self.ready["listen"][0].as_str().unwrap()
+    }
+
+    /// The status code and body of a request without a key.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, text.split_once("\r\n\r\n").unwrap().1.to_string())
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end: exit code, the rest of standard output, the log.
+    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut rest, mut log) = (String::new(), String::new());
+        self.output.read_to_string(&mut rest).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), rest, log)
+    }
+}
+
+/// A test that fails leaves no server behind.
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
