@@ -46,6 +46,12 @@ impl Template {
     pub(crate) fn bytes(&self, body: &str) -> Vec<u8> {
         format!("{}content-length: {}\r\n\r\n{body}", self.head, body.len()).into_bytes()
     }
+
+    /// The same with the header that names the item's partition key.
+    pub(crate) fn bytes_for_key(&self, key: &str, body: &str) -> Vec<u8> {
+        let head = format!("{}x-ms-documentdb-partitionkey: [\"{key}\"]\r\n", self.head);
+        Template { head }.bytes(body)
+    }
 }
 
 /// A kept-alive connection.

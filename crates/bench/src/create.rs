@@ -40,5 +40,8 @@ fn requests() -> Result<Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>> {
     let json = "content-type: application/json\r\n";
     let template =
         Template::new("POST", "/dbs/bench/colls/c/docs", "docs", "dbs/bench/colls/c", json)?;
-    Ok(Arc::new(move |connection, n| template.bytes(&document(&format!("c{connection}-{n}")))))
+    Ok(Arc::new(move |connection, n| {
+        let id = format!("c{connection}-{n}");
+        template.bytes_for_key(&id, &document(&id))
+    }))
 }

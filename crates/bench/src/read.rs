@@ -57,14 +57,12 @@ pub(crate) fn scratch(parent: Option<&Path>, name: &str) -> Result<std::path::Pa
 /// Creates the items and returns the response to a read of one.
 async fn fill(partita: &Server) -> Result<Vec<u8>> {
     let mut connection = Connection::open(partita.address).await?;
+    let json = "content-type: application/json\r\n";
+    let path = "dbs/bench/colls/c";
+    let create = Template::new("POST", &format!("/{path}/docs"), "docs", path, json)?;
     for n in 0..ITEMS {
         let id = format!("item{n:04}");
-        let key = format!(
-            "content-type: application/json\r\nx-ms-documentdb-partitionkey: [\"{id}\"]\r\n"
-        );
-        let create =
-            Template::new("POST", "/dbs/bench/colls/c/docs", "docs", "dbs/bench/colls/c", &key)?;
-        connection.must(&create.bytes(&document(&id))).await?;
+        connection.must(&create.bytes_for_key(&id, &document(&id))).await?;
     }
     connection.must(&read_request(0)?).await
 }
@@ -72,6 +70,5 @@ async fn fill(partita: &Server) -> Result<Vec<u8>> {
 fn read_request(n: usize) -> Result<Vec<u8>> {
     let id = format!("item{n:04}");
     let link = format!("dbs/bench/colls/c/docs/{id}");
-    let key = format!("x-ms-documentdb-partitionkey: [\"{id}\"]\r\n");
-    Ok(Template::new("GET", &format!("/{link}"), "docs", &link, &key)?.bytes(""))
+    Ok(Template::new("GET", &format!("/{link}"), "docs", &link, "")?.bytes_for_key(&id, ""))
 }
