@@ -1,7 +1,7 @@
 //! What can be wrong with a query text, and how it is told.
 //!
 //! The service answers a compile error with a JSON text inside the error message:
-//! `{"errors":[{"severity":"Error","location":{"start":1,"end":9},"code":"SC1001","message":"…"}]}`.
+//! `{"errors":[{"severity":"Error","location":{"start":1,"end":9},"code":"SC1001","message":…}]}`.
 //! Clients print it and tools parse it, so it is reproduced exactly. The location is a half-open
 //! range of UTF-16 units. A few complaints of the service carry neither code nor place; they have
 //! the shorter form `{"Errors":["…"]}`.
