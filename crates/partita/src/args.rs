@@ -42,7 +42,7 @@ Exit codes:
 pub(crate) enum Command {
     /// Run the server (the default).
     #[command(after_long_help = EXIT_CODES)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Ask a running server whether it is ready: exit code 0 if it is, 1 if not.
     Healthcheck(HealthcheckArgs),
 }

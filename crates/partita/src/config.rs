@@ -76,6 +76,9 @@ impl Config {
         if args.threads == Some(0) {
             return Err(Failure::usage("--threads 0: at least one thread is needed"));
         }
+        if args.connections_max == 0 {
+            return Err(Failure::usage("--connections-max 0: nobody could connect"));
+        }
         Ok(Config {
             certificate: certificate(&args.tls, data_dir.as_ref()),
             certificate_names: args.tls.tls_san.clone(),

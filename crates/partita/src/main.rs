@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Healthcheck(args)) => healthcheck::run(&args),
-        Some(Command::Serve(args)) => serve(args, clock),
+        Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),
     };
     match result {

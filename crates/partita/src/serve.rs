@@ -12,6 +12,7 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use partita_engine::{Database, EngineSettings};
 use partita_gateway::{
@@ -43,7 +44,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let handed: Arc<dyn Clock> = Arc::new(clock);
-    let settings = EngineSettings { default_consistency: config.consistency, ..Default::default() };
+    let settings = EngineSettings { default_consistency: config.consistency };
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),
@@ -114,7 +115,10 @@ fn serve(
         };
         banner.print(config.log_format);
         Ok::<_, Failure>(server.serve().await)
-    })?;
+    });
+    // What was cut may still run; the database is closed all the same, and tells it so.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let drained = drained?;
     if drained.cut > 0 {
         tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
     }

@@ -100,6 +100,8 @@ fn wrong_flags_are_exit_code_2() {
         &["--listen", "nowhere"],
         &["--listen", "0.0.0.0:0"],
         &["--key", "not base64!"],
+        &["--threads", "0"],
+        &["--connections-max", "0"],
         &["--consistency", "Weak"],
         &["--store", "memory", "--log-level", "a=b=c"],
         &["--store", "memory", "--tls-san", "no host"],
