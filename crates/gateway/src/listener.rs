@@ -2,7 +2,7 @@
 //!
 //! One task per listening address accepts; each connection gets a task of its own. A connection
 //! over the cap is closed at once, which tells a client more than a hang would. If the process runs
-//! out of descriptors the accept loop waits a moment and tries again, and says so once.
+//! out of descriptors the accept loop waits a moment and tries again, and says so, not too often.
 //!
 //! Stopping: the listeners close, connections wind down, and after the drain time whatever is left
 //! is cut.
@@ -179,6 +179,10 @@ fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
 /// descriptors, out of memory. Those end when other connections do.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
+/// Trouble like that comes in bursts: one line about it per minute will do.
+const WARN_REST: Duration = Duration::from_secs(60);
+
+#[allow(clippy::disallowed_methods, reason = "when to repeat a warning is real time")]
 async fn accept(
     listener: TcpListener,
     host: Arc<Host>,
@@ -186,7 +190,7 @@ async fn accept(
     shutdown: Shutdown,
 ) {
     let mut watch = shutdown.watch();
-    let mut troubled = false;
+    let mut warned: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -194,16 +198,15 @@ async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
-                troubled = false;
                 take(stream, peer, &host, &open, &shutdown);
             }
             Err(error) if concerns_one_connection(&error) => {}
             Err(error) => {
-                if !troubled {
+                host.site.telemetry.refused("accept_error");
+                if warned.is_none_or(|at| at.elapsed() > WARN_REST) {
                     tracing::warn!("cannot accept connections for the moment: {error}");
-                    host.site.telemetry.refused("accept_error");
+                    warned = Some(Instant::now());
                 }
-                troubled = true;
                 sleep(ACCEPT_REST).await;
             }
         }
