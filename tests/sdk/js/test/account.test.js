@@ -8,7 +8,6 @@ describe("the account", () => {
   it("describes itself", async () => {
     const { resource } = await client.getDatabaseAccount();
     assert.equal(resource.consistencyPolicy, "Session");
-    assert.ok(resource.writableLocations.length === 1);
   });
 
   it("refuses a wrong key", async () => {
@@ -46,6 +45,9 @@ describeInEachSize("sessions", (scope) => {
     const [range, vector] = headers["x-ms-session-token"].split(":");
     const [version, lsn, ...regions] = vector.split("#");
     const future = `${range}:${[version, Number(lsn) + 1_000_000, ...regions].join("#")}`;
-    await refused(container.item("1", "1").read({ sessionToken: future }), 404, 1002);
+    // The client reports a missing item by its status, not by an exception.
+    const read = await container.item("1", "1").read({ sessionToken: future });
+    assert.equal(read.statusCode, 404);
+    assert.equal(read.substatus, 1002);
   });
 });

@@ -36,7 +36,10 @@ describe("databases", () => {
       await client.databases.create({ id });
       const { resource } = await client.database(id).read();
       assert.equal(resource.id, id);
-      const { container } = await client.database(id).containers.create({ id: name });
+      const { container } = await client.database(id).containers.create({
+        id: name,
+        partitionKey: { paths: ["/id"] },
+      });
       await container.items.create({ id: "1", name });
       assert.equal((await container.item("1", "1").read()).resource.name, name);
       await client.database(id).delete();
