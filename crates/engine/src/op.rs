@@ -209,8 +209,17 @@ pub struct NewItem {
     pub body: Vec<u8>,
     /// None: derived from the body.
     pub partition_key: Option<PartitionKeyHeader>,
-    /// False keeps the item out of the index: it is found by point reads and feeds only.
-    pub indexed: bool,
+    pub indexing: Indexing,
+}
+
+/// Whether an item enters the index. One that does not is found by point reads and feeds only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Indexing {
+    /// As the container's policy says: it may index automatically or on request.
+    #[default]
+    ByPolicy,
+    Include,
+    Exclude,
 }
 
 /// The answer to an [`Op`].

@@ -4,7 +4,7 @@
 //! is guessed. Booleans come as `True`, `true` and `TRUE`, depending on the SDK.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use partita_engine::{EtagPattern, KeyRequired, PageRequest};
+use partita_engine::{EtagPattern, Indexing, KeyRequired, PageRequest};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result};
 
 // Both ways.
@@ -208,12 +208,12 @@ impl<'a> Headers<'a> {
     }
 
     /// Shall the item be indexed?
-    pub(crate) fn indexed(self) -> Result<bool> {
+    pub(crate) fn indexing(self) -> Result<Indexing> {
         match self.text(&INDEXING_DIRECTIVE)? {
-            None => Ok(true),
-            Some(text) if text.eq_ignore_ascii_case("exclude") => Ok(false),
-            Some(text) if text.eq_ignore_ascii_case("include") => Ok(true),
-            Some(text) if text.eq_ignore_ascii_case("default") => Ok(true),
+            None => Ok(Indexing::ByPolicy),
+            Some(text) if text.eq_ignore_ascii_case("exclude") => Ok(Indexing::Exclude),
+            Some(text) if text.eq_ignore_ascii_case("include") => Ok(Indexing::Include),
+            Some(text) if text.eq_ignore_ascii_case("default") => Ok(Indexing::ByPolicy),
             Some(text) => {
                 Err(bad_value(&INDEXING_DIRECTIVE, text, "must be Include, Exclude or Default"))
             }
@@ -310,10 +310,10 @@ mod tests {
 
     #[test]
     fn indexing_directives_are_checked() {
-        let read = |text| Headers(&with(INDEXING_DIRECTIVE, text)).indexed();
+        let read = |text| Headers(&with(INDEXING_DIRECTIVE, text)).indexing();
         assert_eq!(
             (read("Exclude"), read("include"), read("Default")),
-            (Ok(false), Ok(true), Ok(true))
+            (Ok(Indexing::Exclude), Ok(Indexing::Include), Ok(Indexing::ByPolicy))
         );
         assert!(read("maybe").is_err());
     }

@@ -4,6 +4,9 @@
 //! once afterwards, so a database may be called `colls` and an id may hold `%2F`-like text. Empty
 //! pieces are skipped: some SDKs end every path with a slash, and some begin with two.
 //!
+//! The protocol has no query strings, but JavaScript clients send an id with a question mark as it is:
+//! behind an item's id, what looks like a query is the rest of the id.
+//!
 //! A client signs the *link* of the addressed resource: its decoded path, or for feeds and creations
 //! the path of the parent. Paths made of resource ids are signed by their last id alone, in lower
 //! case. Which of both a path is cannot always be told from its text (`AAAAAQ==` is also a valid
@@ -11,6 +14,7 @@
 
 use std::borrow::Cow;
 
+use http::Uri;
 use partita_engine::{ContainerPath, DatabasePath};
 use partita_model::{DatabaseRid, Error, Result};
 
@@ -58,7 +62,19 @@ pub(crate) struct Signing<'a> {
 }
 
 impl<'a> Address<'a> {
-    pub(crate) fn new(path: &'a str) -> Address<'a> {
+    /// Takes the path of a request apart, and for an item also what follows a question mark.
+    pub(crate) fn new(uri: &'a Uri) -> Address<'a> {
+        let address = Address::of_path(uri.path());
+        let is_item = matches!(address.segments.as_slice(), ["dbs", _, "colls", _, "docs", _]);
+        match uri.path_and_query() {
+            Some(target) if is_item && !uri.path().ends_with('/') => {
+                Address::of_path(target.as_str())
+            }
+            _ => address,
+        }
+    }
+
+    fn of_path(path: &'a str) -> Address<'a> {
         Address { path, segments: Segments::split(path) }
     }
 
@@ -318,7 +334,7 @@ mod tests {
     use super::*;
 
     fn link(path: &str) -> Link {
-        Address::new(path).link().unwrap()
+        Address::of_path(path).link().unwrap()
     }
 
     fn container(database: &str, container: &str) -> ContainerPath {
@@ -326,7 +342,7 @@ mod tests {
     }
 
     fn links(path: &str) -> Vec<String> {
-        let signing = Address::new(path).signing().unwrap();
+        let signing = Address::of_path(path).signing().unwrap();
         signing.links.into_iter().map(Cow::into_owned).collect()
     }
 
@@ -366,9 +382,24 @@ mod tests {
     }
 
     #[test]
+    fn a_question_mark_belongs_to_an_items_id_and_to_nothing_else() {
+        let link = |target: &str| Address::new(&target.parse().unwrap()).link().unwrap();
+        let item = |id: &str| Link::Item { container: container("d", "c"), id: id.into() };
+        assert_eq!(link("/dbs/d/colls/c/docs/a?b"), item("a?b"));
+        assert_eq!(link("/dbs/d/colls/c/docs/a%20?%20b?"), item("a ? b?"));
+        assert_eq!(link("/dbs/d/colls/c/docs/a"), item("a"));
+        assert_eq!(link("/dbs/d/colls/c/docs/a/?b"), item("a"));
+        assert_eq!(link("/dbs/d/colls/c/docs?b"), Link::Items(container("d", "c")));
+        assert_eq!(link("/dbs/d?b"), Link::Database(DatabasePath("d".into())));
+        let target: Uri = "/dbs/d/colls/c/docs/a?b".parse().unwrap();
+        let signing = Address::new(&target).signing().unwrap();
+        assert_eq!(signing.links, ["dbs/d/colls/c/docs/a?b"]);
+    }
+
+    #[test]
     fn what_does_not_decode_is_refused_with_the_segment() {
         for path in ["/dbs/%", "/dbs/%4", "/dbs/%zz", "/dbs/%ff"] {
-            let error = Address::new(path).link().unwrap_err();
+            let error = Address::of_path(path).link().unwrap_err();
             assert_eq!(error.kind, partita_model::ErrorKind::BadRequest);
             assert!(error.message.contains(path.trim_start_matches("/dbs/")), "{error}");
         }
@@ -413,7 +444,7 @@ mod tests {
 
     #[test]
     fn delete_by_partition_key_is_signed_as_its_container() {
-        let address = Address::new("/dbs/d/colls/c/operations/partitionkeydelete");
+        let address = Address::of_path("/dbs/d/colls/c/operations/partitionkeydelete");
         let signing = address.signing().unwrap();
         assert_eq!(signing.types, [Some("colls"), Some("partitionkey")]);
         assert_eq!(signing.links, ["dbs/d/colls/c"]);
@@ -421,7 +452,7 @@ mod tests {
 
     #[test]
     fn the_container_keeps_its_spelling() {
-        let raw = |path| Address::new(path).raw_container();
+        let raw = |path| Address::of_path(path).raw_container();
         assert_eq!(raw("/dbs/my%20db/colls/%C3%A9/docs/1/"), Some("dbs/my%20db/colls/%C3%A9"));
         assert_eq!(raw("/dbs/d//colls/c/docs"), None);
         assert_eq!(raw("/dbs/d/colls"), None);

@@ -97,7 +97,7 @@ impl NoSqlDoor {
         told: &mut Told,
     ) -> Result<Response, Box<Failed>> {
         let Request { method, uri, headers, .. } = request;
-        let address = Address::new(uri.path());
+        let address = Address::new(uri);
         let window = Window {
             now_unix_seconds: self.clock.unix_millis() / 1_000,
             skew_seconds_max: self.settings.clock_skew_seconds,

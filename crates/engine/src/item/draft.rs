@@ -9,7 +9,7 @@ use partita_model::{
 
 use super::{Place, item_ttl};
 use crate::catalog::Container;
-use crate::op::NewItem;
+use crate::op::{Indexing, NewItem};
 
 /// A checked item.
 #[derive(Clone, Debug)]
@@ -29,7 +29,12 @@ impl Draft {
             return Err(too_large(item.body.len()));
         }
         let text = json::compact_object(&item.body)?;
-        Draft::of_text(container, text, item.partition_key.as_ref(), item.indexed)
+        let indexed = match item.indexing {
+            Indexing::ByPolicy => container.definition.indexing.automatic(),
+            Indexing::Include => true,
+            Indexing::Exclude => false,
+        };
+        Draft::of_text(container, text, item.partition_key.as_ref(), indexed)
     }
 
     /// The same for a text that is known to be a valid, compact document.

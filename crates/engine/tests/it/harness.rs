@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use partita_engine::{
     Change, Condition, ContainerPath, Context, Database, DatabasePath, EngineSettings, EtagPattern,
-    ItemPath, KeyRequired, NewItem, Op, Outcome, PageRequest, Reply, Scope, block_on,
+    Indexing, ItemPath, KeyRequired, NewItem, Op, Outcome, PageRequest, Reply, Scope, block_on,
 };
 use partita_model::{
     ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
@@ -151,7 +151,7 @@ pub(crate) fn item(body: &str, key: Option<&str>) -> NewItem {
     NewItem {
         body: body.as_bytes().to_vec(),
         partition_key: key.map(|key| PartitionKeyHeader::parse(key).unwrap()),
-        indexed: true,
+        indexing: Indexing::ByPolicy,
     }
 }
 

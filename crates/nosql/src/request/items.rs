@@ -78,7 +78,7 @@ pub(super) fn item(
 fn new_item(incoming: Incoming<'_>, key_required: KeyRequired) -> Result<NewItem> {
     Ok(NewItem {
         partition_key: partition_key(key_required, incoming.headers)?,
-        indexed: incoming.headers.indexed()?,
+        indexing: incoming.headers.indexing()?,
         body: Vec::from(incoming.body),
     })
 }

@@ -178,6 +178,14 @@ fn ids_may_hold_almost_anything() {
 }
 
 #[test]
+fn an_unescaped_question_mark_is_part_of_the_id() {
+    let world = World::with_container("400");
+    world.post(DOCS, r#"{"id":"a?b","pk":"a"}"#).key(r#"["a"]"#).expect(201);
+    let raw = world.get(&format!("{DOCS}/a?b")).signing("docs", "dbs/d/colls/c/docs/a?b");
+    assert_eq!(raw.key(r#"["a"]"#).expect(200).member("id"), "a?b");
+}
+
+#[test]
 fn resource_ids_address_items_and_name_their_container() {
     let world = World::with_container("30000");
     let created = world.post(DOCS, r#"{"id":"1","pk":"a"}"#).key(r#"["a"]"#).expect(201);
