@@ -41,6 +41,11 @@ pub type Result<T> = std::result::Result<T, StorageError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u64);
 
+impl PartitionId {
+    /// The one id that cannot be had: stores keep their own records under it.
+    pub const RESERVED: PartitionId = PartitionId(u64::MAX);
+}
+
 /// A family of keys within a partition. Each has its own order; keys of two spaces never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {

@@ -2,24 +2,34 @@
 //!
 //! Read [`contract`] first: it is the whole interface and says what every store promises. Then:
 //!
-//! - [`memory`](MemoryStore): the reference, and the store of throw-away runs;
+//! - `memory`: the reference, and the store of throw-away runs;
 //! - `prepared`: what a batch means, shared by all stores;
-//! - [`ticket`](Ticket): how an answer travels from a committer to who waits for it.
+//! - `ticket`: how an answer travels from a committer to who waits for it;
+//! - `embedded`: the store on this machine's disk, fjall and what is built around it;
+//! - `mirror` and `fault`: stores around stores, to compare and to fail on purpose;
+//! - [`suite`]: what every store must do, as tests.
 //!
 //! Nothing in this crate knows a document, and nothing above it knows which store it has.
 
 pub mod contract;
+mod embedded;
 mod error;
+mod fault;
 mod memory;
+mod mirror;
 mod prepared;
 mod range;
+pub mod suite;
 mod ticket;
 
 pub use contract::{
     Batch, Commit, Direction, Entry, Expect, KeyRange, Page, PartitionId, Record, Result,
     ScanLimit, Snapshot, Space, Status, Store, Write, counter,
 };
+pub use embedded::{Durability, EmbeddedSettings, EmbeddedStore, Report, check};
 pub use error::StorageError;
+pub use fault::{FaultPlan, FaultStore};
 pub use memory::MemoryStore;
+pub use mirror::MirrorStore;
 pub use prepared::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use ticket::{Ticket, TicketSetter};

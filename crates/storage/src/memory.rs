@@ -97,7 +97,7 @@ impl Store for MemoryStore {
         let mut fresh = BTreeSet::new();
         for id in ids {
             let known = partitions.living.contains_key(id) || partitions.dropped.contains(id);
-            if known || !fresh.insert(*id) {
+            if known || *id == PartitionId::RESERVED || !fresh.insert(*id) {
                 return Err(StorageError::PartitionExists(*id));
             }
         }

@@ -1,0 +1,303 @@
+//! The one writer of a lane: decides batches in order, writes them together, publishes the result.
+//!
+//! ```text
+//! take all that waits (≤ 64 batches)
+//!   → decide each, in order, against the view and the group's own earlier changes
+//!   → one atomic write of the engine, one fsync          all partitions of the lane together
+//!   → note the group in the mark, publish a new view     now it is durable, now it is visible
+//!   → resolve the tickets
+//! ```
+//!
+//! A conflict or a batch at fault concerns its own ticket only. A write that fails stops the store:
+//! see [`super::health`]. Between groups the committer sleeps on its queue.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fjall::{Database, Keyspace, PersistMode};
+use partita_model::Lsn;
+
+use super::health::Health;
+use super::keys::{Family, group_key, lsn_value};
+use super::lane::{Lane, OpenLane};
+use super::mark::Mark;
+use super::queue::{Task, Work};
+use super::settings::Durability;
+use super::view::{Lsns, Member, Spaces, View, engine_error};
+use crate::contract::{Commit, PartitionId, Record, Result, Space, TicketSetter};
+use crate::error::StorageError;
+use crate::prepared::{Change, Prepared, record};
+
+/// How long an orderly end waits for the engine to flush. What is not flushed then is replayed from
+/// the journal at the next start.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
+const FLUSH_POLL: Duration = Duration::from_millis(2);
+
+/// The state that only the committer's thread touches.
+pub(super) struct Committer {
+    lane: Arc<Lane>,
+    database: Database,
+    spaces: Arc<Spaces>,
+    view: Arc<View>,
+    members: Arc<HashMap<PartitionId, Member>>,
+    lsns: Lsns,
+    mark: Mark,
+    group: u64,
+    durability: Durability,
+}
+
+impl Committer {
+    /// Publishes the first view; `run` does the rest.
+    pub(super) fn new(
+        open: OpenLane,
+        partitions: impl Iterator<Item = (PartitionId, Lsn)>,
+        durability: Durability,
+        health: Arc<Health>,
+    ) -> (Committer, Arc<Lane>) {
+        let mut lsns = Lsns::default();
+        let members = partitions.map(|(id, lsn)| (id, member(lsns.push(lsn)))).collect();
+        let members = Arc::new(members);
+        let view = Arc::new(View {
+            snapshot: open.database.snapshot(),
+            spaces: Arc::clone(&open.spaces),
+            members: Arc::clone(&members),
+            lsns: lsns.clone(),
+        });
+        let lane = Arc::new(Lane {
+            queue: super::queue::Queue::default(),
+            view: Some(Arc::clone(&view)).into(),
+            health,
+            commits: 0.into(),
+            groups: 0.into(),
+        });
+        let OpenLane { index: _, database, spaces, mark, group } = open;
+        let shared = Arc::clone(&lane);
+        let committer =
+            Committer { lane, database, spaces, view, members, lsns, mark, group, durability };
+        (committer, shared)
+    }
+
+    /// Works until the queue ends, then lets go of the files. `orderly` says at that moment whether
+    /// to leave everything flushed.
+    pub(super) fn run(mut self, orderly: &AtomicBool) -> Result<()> {
+        let _guard = PanicGuard(Arc::clone(&self.lane));
+        while let Some(work) = self.lane.queue.take() {
+            self.process(work);
+        }
+        let finished = if orderly.load(Ordering::Acquire) { self.finish() } else { Ok(()) };
+        self.lane.view.store(None);
+        finished
+    }
+
+    fn process(&mut self, work: Vec<Work>) {
+        if let Err(error) = self.lane.health.check_not_poisoned() {
+            work.into_iter().for_each(|work| work.refuse(error.clone()));
+            return;
+        }
+        let mut group = Group::new(Arc::clone(&self.view));
+        for work in work {
+            match work {
+                Work::Commit { partition, prepared, setter } => {
+                    let decided = group.decide(&self.members, partition, prepared);
+                    group.answers.push((setter, decided));
+                }
+                // Nobody may be waiting for the answer any more; the task is done all the same.
+                Work::Task { task, done } => drop(done.send(self.perform(task))),
+            }
+        }
+        self.commit(group);
+    }
+
+    fn commit(&mut self, group: Group) {
+        let Group { spaces, lsns, answers, .. } = group;
+        if !lsns.is_empty()
+            && let Err(error) = self.write_group(spaces, &lsns)
+        {
+            let poisoned = self.lane.health.poison(error.to_string());
+            answers.into_iter().for_each(|(setter, _)| setter.set(Err(poisoned.clone())));
+            self.lane.queue.refuse_waiting(&poisoned);
+            return;
+        }
+        let commits = answers.iter().filter(|(_, answer)| answer.is_ok()).count() as u64;
+        self.lane.commits.fetch_add(commits, Ordering::Relaxed);
+        for (setter, answer) in answers {
+            setter.set(answer);
+        }
+    }
+
+    fn write_group(
+        &mut self,
+        spaces: Changes,
+        lsns: &HashMap<usize, (PartitionId, Lsn)>,
+    ) -> Result<()> {
+        let meta = self.spaces.get(Space::Meta).clone();
+        let mut records =
+            Vec::with_capacity(lsns.len() + spaces.iter().map(HashMap::len).sum::<usize>());
+        for (partition, lsn) in lsns.values() {
+            let value = Bytes::copy_from_slice(&lsn_value(*lsn));
+            records.push((meta.clone(), Family::Lsn.key(*partition), Some(value)));
+        }
+        for (space, changes) in Space::ALL.into_iter().zip(spaces) {
+            let keyspace = self.spaces.get(space);
+            records.extend(changes.into_iter().map(|(key, value)| (keyspace.clone(), key, value)));
+        }
+        self.write(records, self.durability)?;
+        for (slot, (_, lsn)) in lsns {
+            self.lsns.set(*slot, *lsn);
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// One atomic write with the next group number in front, and its mark.
+    fn write(
+        &mut self,
+        records: Vec<(Keyspace, Vec<u8>, Option<Bytes>)>,
+        durability: Durability,
+    ) -> Result<()> {
+        let mode = match durability {
+            Durability::Sync => PersistMode::SyncData,
+            Durability::Relaxed => PersistMode::Buffer,
+        };
+        let group = self.group + 1;
+        let mut batch = self.database.batch().durability(Some(mode));
+        batch.insert(self.spaces.get(Space::Meta), group_key(), group.to_be_bytes());
+        for (keyspace, key, value) in records {
+            match value {
+                Some(value) => batch.insert(&keyspace, key, value),
+                None => batch.remove(&keyspace, key),
+            }
+        }
+        batch.commit().map_err(engine_error)?;
+        self.group = group;
+        self.lane.groups.fetch_add(1, Ordering::Relaxed);
+        if durability == Durability::Sync { self.mark.advance(group) } else { Ok(()) }
+    }
+
+    /// Shows the lane as it is now. Nothing is half done at this moment.
+    fn publish(&mut self) {
+        self.view = Arc::new(View {
+            snapshot: self.database.snapshot(),
+            spaces: Arc::clone(&self.spaces),
+            members: Arc::clone(&self.members),
+            lsns: self.lsns.clone(),
+        });
+        self.lane.view.store(Some(Arc::clone(&self.view)));
+    }
+
+    fn perform(&mut self, task: Task) -> Result<()> {
+        match task {
+            Task::Record(records) => {
+                let meta = self.spaces.get(Space::Meta).clone();
+                let records = records
+                    .into_iter()
+                    .map(|(key, value)| (meta.clone(), key, Some(Bytes::from(value))))
+                    .collect();
+                // Always synced: other lanes rely on what is said here.
+                let written = self.write(records, Durability::Sync);
+                written.map_err(|error| self.lane.health.poison(error.to_string()))?;
+            }
+            Task::Admit(ids, lsn) => {
+                let members = Arc::make_mut(&mut self.members);
+                for id in ids {
+                    members.insert(id, member(self.lsns.push(lsn)));
+                }
+            }
+            Task::Dismiss(ids) => {
+                let members = Arc::make_mut(&mut self.members);
+                for gone in ids.iter().filter_map(|id| members.remove(id)) {
+                    gone.gone.store(true, Ordering::Release);
+                }
+            }
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Leaves everything in tables, so that the next start has nothing to replay.
+    fn finish(&mut self) -> Result<()> {
+        self.lane.health.check_not_poisoned()?;
+        for keyspace in &self.spaces.keyspaces {
+            flush(keyspace)?;
+        }
+        self.database.persist(PersistMode::SyncAll).map_err(engine_error)?;
+        self.mark.advance(self.group)?;
+        self.mark.sync()
+    }
+}
+
+/// Writes a keyspace's memtables into tables, or gives up after a while.
+pub(super) fn flush(keyspace: &Keyspace) -> Result<()> {
+    keyspace.rotate_memtable().map_err(engine_error)?;
+    let mut waited = Duration::ZERO;
+    while keyspace.sealed_memtable_count() > 0 && waited < FLUSH_WAIT_MAX {
+        thread::sleep(FLUSH_POLL);
+        waited += FLUSH_POLL;
+    }
+    Ok(())
+}
+
+fn member(slot: usize) -> Member {
+    Member { slot, gone: Arc::default() }
+}
+
+/// Final changes by space and stored key. A key that several batches of a group change appears once,
+/// because the engine would file both changes under one sequence number.
+type Changes = [HashMap<Vec<u8>, Option<Bytes>>; Space::ALL.len()];
+
+/// The batches that are written together, as far as they are decided.
+struct Group {
+    view: Arc<View>,
+    spaces: Changes,
+    /// The LSNs reached, by slot.
+    lsns: HashMap<usize, (PartitionId, Lsn)>,
+    answers: Vec<(TicketSetter, Result<Commit>)>,
+}
+
+impl Group {
+    fn new(view: Arc<View>) -> Group {
+        Group { view, spaces: Changes::default(), lsns: HashMap::new(), answers: Vec::new() }
+    }
+
+    fn decide(
+        &mut self,
+        members: &HashMap<PartitionId, Member>,
+        partition: PartitionId,
+        prepared: Prepared,
+    ) -> Result<Commit> {
+        let slot = members.get(&partition).ok_or(StorageError::PartitionGone(partition))?.slot;
+        let last = self.lsns.get(&slot).map_or_else(|| self.view.lsns.get(slot), |(_, lsn)| *lsn);
+        let lsn = last.next();
+        let changes = prepared.decide(lsn, |space, key| self.current(space, key))?;
+        for Change { space, key, stored } in changes {
+            self.spaces[space as usize].insert(key, stored.map(Bytes::from));
+        }
+        self.lsns.insert(slot, (partition, lsn));
+        Ok(Commit { lsn })
+    }
+
+    /// The record that is there after all batches decided so far.
+    fn current(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        match self.spaces[space as usize].get(key) {
+            Some(changed) => changed.clone().map(record).transpose(),
+            None => self.view.get(space, key),
+        }
+    }
+}
+
+/// A committer that panics must not leave callers waiting.
+struct PanicGuard(Arc<Lane>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let error = self.0.health.poison("the committer panicked".to_owned());
+            self.0.queue.end();
+            self.0.queue.refuse_waiting(&error);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A look into the engine's journals before the engine opens them.
+//!
+//! On recovery the engine takes a batch it cannot read for the unfinished last write and cuts the
+//! journal there, together with everything after it. That is right for a torn end and fatal for a
+//! damaged middle, and afterwards the difference can no longer be seen. So the journals are walked
+//! first, reading only: every batch begins with its group number ([`super::keys::group_key`]), so the numbers must
+//! follow each other without a gap, across files, and the last one must reach the lane's mark.
+//!
+//! ```text
+//! batch  = 01 · items u32 · sequence u64 · item* · 03 · checksum u64 · "FJL" 03
+//! item   = 02 · kind u8 · packing u8 · keyspace u64 · key u16 · value u32 · stored u32 · key · bytes
+//! ```
+//!
+//! Numbers are little-endian. Checksums are the engine's business: a batch that has the right shape
+//! and a wrong sum makes the engine refuse to open, without cutting anything. The sequence in the
+//! batch's head is covered by no checksum at all; that it must grow is checked here.
+//!
+//! This knows a private format of the engine, whose version is pinned for that and other reasons.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::directory::failed;
+use super::keys::group_key;
+use crate::contract::Result;
+use crate::error::StorageError;
+
+const TRAILER: &[u8; 4] = b"FJL\x03";
+
+/// Reads a journal in few calls; most of it is skipped over in the buffer.
+const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// What the journals of one lane hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// The last readable group, if the journals hold any.
+    pub(super) last_group: Option<u64>,
+    pub(super) batches: u64,
+    /// Where a journal has bytes that are no batch: the torn end of a last write, or damage.
+    pub(super) unreadable: Option<(PathBuf, u64)>,
+    last_sequence: u64,
+}
+
+/// Walks all journals of a lane, oldest first. A gap between groups is an error.
+pub(super) fn inspect(lane: &Path) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for path in journals(lane)? {
+        let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
+        let mut walk = Walk { reader: BufReader::with_capacity(BUFFER_BYTES, file), position: 0 };
+        loop {
+            let start = walk.position;
+            match walk.batch() {
+                Ok(Some(batch)) => findings.take(&batch, &path, start)?,
+                Ok(None) => break,
+                Err(error) if is_format(&error) => {
+                    findings.unreadable = Some((path, start));
+                    break;
+                }
+                Err(error) => return Err(failed("read", &path, &error)),
+            }
+        }
+    }
+    Ok(findings)
+}
+
+impl Findings {
+    fn take(&mut self, batch: &Batch, path: &Path, position: u64) -> Result<()> {
+        let place = || format!("{} at byte {position}", path.display());
+        if let Some(last) = self.last_group
+            && batch.group != last + 1
+        {
+            let cut = self.unreadable.as_ref().map_or_else(String::new, |(path, position)| {
+                format!("; {} is unreadable from byte {position} on", path.display())
+            });
+            return Err(StorageError::Corrupt(format!(
+                "{} holds group {} where group {} must follow{cut}",
+                place(),
+                batch.group,
+                last + 1
+            )));
+        }
+        if self.batches > 0 && batch.sequence <= self.last_sequence {
+            return Err(StorageError::Corrupt(format!(
+                "{} has the sequence {} after {}",
+                place(),
+                batch.sequence,
+                self.last_sequence
+            )));
+        }
+        self.last_group = Some(batch.group);
+        self.last_sequence = batch.sequence;
+        self.batches += 1;
+        Ok(())
+    }
+
+    /// Compares with what was acknowledged. Journals without a group say nothing: all of them may
+    /// be in the tables already, which the engine must be asked for.
+    pub(super) fn check(&self, acknowledged: u64) -> Result<()> {
+        match self.last_group {
+            Some(last) if last < acknowledged => Err(lost(last, acknowledged, self)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The message for acknowledged groups that are not there.
+pub(super) fn lost(recovered: u64, acknowledged: u64, findings: &Findings) -> StorageError {
+    let place = findings.unreadable.as_ref().map_or_else(String::new, |(path, position)| {
+        format!(" ({} is unreadable from byte {position} on)", path.display())
+    });
+    StorageError::Corrupt(format!(
+        "commits were acknowledged up to group {acknowledged}, but only those up to group \
+         {recovered} can be read{place}: restore a backup, or repair explicitly"
+    ))
+}
+
+/// The journals of a lane in the order in which they were written.
+fn journals(lane: &Path) -> Result<Vec<PathBuf>> {
+    let mut journals = Vec::new();
+    for entry in fs::read_dir(lane).map_err(|error| failed("list", lane, &error))? {
+        let path = entry.map_err(|error| failed("list", lane, &error))?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        if let (Some(number), true) = (number, path.extension().is_some_and(|ext| ext == "jnl")) {
+            journals.push((number, path));
+        }
+    }
+    journals.sort();
+    Ok(journals.into_iter().map(|(_, path)| path).collect())
+}
+
+struct Batch {
+    group: u64,
+    sequence: u64,
+}
+
+struct Walk<R> {
+    reader: R,
+    position: u64,
+}
+
+impl<R: BufRead> Walk<R> {
+    /// The next batch; none at the end, which is the end of the file or its zero-filled rest.
+    fn batch(&mut self) -> io::Result<Option<Batch>> {
+        if self.reader.fill_buf()?.first().is_none_or(|tag| *tag == 0) {
+            return Ok(None);
+        }
+        self.expect(&[1])?;
+        let items = u32::from_le_bytes(self.array()?);
+        let sequence = u64::from_le_bytes(self.array()?);
+        let mut group = None;
+        for item in 0..items {
+            let found = self.item(item == 0)?;
+            group = group.or(found);
+        }
+        self.expect(&[3])?;
+        self.skip(8)?;
+        self.expect(TRAILER)?;
+        let group = group.ok_or_else(|| wrong("a batch does not begin with its group number"))?;
+        Ok(Some(Batch { group, sequence }))
+    }
+
+    /// Skips an item; reads it if it must be the group number.
+    fn item(&mut self, is_first: bool) -> io::Result<Option<u64>> {
+        self.expect(&[2])?;
+        let [_kind, packing] = self.array()?;
+        self.skip(8)?;
+        let key_bytes = u64::from(u16::from_le_bytes(self.array()?));
+        let _value_bytes: [u8; 4] = self.array()?;
+        let stored_bytes = u64::from(u32::from_le_bytes(self.array()?));
+        let key = group_key();
+        if !is_first {
+            self.skip(key_bytes + stored_bytes)?;
+            return Ok(None);
+        }
+        if packing != 0 || key_bytes != key.len() as u64 || stored_bytes != 8 {
+            return Err(wrong("a batch does not begin with its group number"));
+        }
+        self.expect(&key)?;
+        Ok(Some(u64::from_be_bytes(self.array()?)))
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.reader.read_exact(&mut bytes)?;
+        self.position += N as u64;
+        Ok(bytes)
+    }
+
+    fn expect(&mut self, wanted: &[u8]) -> io::Result<()> {
+        for byte in wanted {
+            if self.array::<1>()? != [*byte] {
+                return Err(wrong("not the shape of a batch"));
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let skipped = io::copy(&mut (&mut self.reader).take(bytes), &mut io::sink())?;
+        self.position += skipped;
+        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+fn wrong(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
+fn is_format(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}

@@ -1,0 +1,190 @@
+//! A lane: one engine database, its mark, and what it holds when it is opened.
+//!
+//! The engine has one journal, and so one mutex, per database; several lanes let several cores
+//! commit. A partition belongs to the lane `id % lanes` for ever.
+//!
+//! Opening looks before it leaps: the journals are read against the mark first (see
+//! [`super::journal`]), because the engine's own recovery cuts off what it cannot read.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwapOption;
+use fjall::{Database, Readable};
+use partita_model::Lsn;
+
+use super::directory::{Directory, failed};
+use super::dropped::Dropped;
+use super::health::Health;
+use super::journal::{self, Findings};
+use super::keys::{Family, group_key, number};
+use super::mark::Mark;
+use super::queue::Queue;
+use super::settings::Frozen;
+use super::view::{Spaces, View, engine_error};
+use crate::contract::{PartitionId, Result, Space};
+
+/// With fewer threads a long compaction keeps flushes waiting, and those the writers.
+const WORKER_THREADS: usize = 3;
+
+/// Bounds the time that a start after a crash takes to replay.
+const JOURNAL_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// The part of a lane that callers and its committer share.
+pub(super) struct Lane {
+    pub(super) queue: Queue,
+    /// The newest view; none when the lane is closed.
+    pub(super) view: ArcSwapOption<View>,
+    pub(super) health: Arc<Health>,
+    pub(super) commits: AtomicU64,
+    pub(super) groups: AtomicU64,
+}
+
+/// How to open a lane.
+pub(super) struct LanePlan<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) index: usize,
+    pub(super) frozen: &'a Frozen,
+    pub(super) cache_bytes: u64,
+    pub(super) dropped: &'a Dropped,
+}
+
+/// An open lane before its committer starts.
+pub(super) struct OpenLane {
+    pub(super) index: usize,
+    pub(super) database: Database,
+    pub(super) spaces: Arc<Spaces>,
+    pub(super) mark: Mark,
+    /// The number of the last group.
+    pub(super) group: u64,
+}
+
+impl LanePlan<'_> {
+    fn path(&self) -> PathBuf {
+        self.directory.lane(self.index)
+    }
+
+    fn mark_path(&self) -> PathBuf {
+        self.directory.mark(self.index)
+    }
+
+    /// Makes the lane's files.
+    pub(super) fn create(&self) -> Result<OpenLane> {
+        let (database, spaces) = self.open_engine()?;
+        Mark::create(&self.mark_path())?;
+        let mark = Mark::open(&self.mark_path())?;
+        Ok(OpenLane { index: self.index, database, spaces, mark, group: 0 })
+    }
+
+    /// Opens the lane and checks that all it ever acknowledged is there.
+    pub(super) fn open(&self) -> Result<OpenLane> {
+        let (mark, findings) = self.inspect()?;
+        let kept = self.keep_unreadable(&findings)?;
+        let (database, spaces) = self.open_engine()?;
+        let meta = spaces.get(Space::Meta);
+        let stored = database.snapshot().get(meta, group_key()).map_err(engine_error)?;
+        let group = stored.map_or(Ok(0), |value| number(&value))?;
+        if group < mark.group() {
+            return Err(journal::lost(group, mark.group(), &findings));
+        }
+        if let Some(kept) = kept {
+            fs::remove_file(&kept).map_err(|error| failed("remove", &kept, &error))?;
+        }
+        Ok(OpenLane { index: self.index, database, spaces, mark, group })
+    }
+
+    /// Reads mark and journals and compares them. Changes nothing.
+    pub(super) fn inspect(&self) -> Result<(Mark, Findings)> {
+        let mark = Mark::open(&self.mark_path())?;
+        let findings = journal::inspect(&self.path())?;
+        findings.check(mark.group())?;
+        Ok((mark, findings))
+    }
+
+    /// Journals without any readable group do not tell whether their unreadable bytes matter; the
+    /// engine's tables do, but only after it has cut the journal. So a copy is kept until then.
+    fn keep_unreadable(&self, findings: &Findings) -> Result<Option<PathBuf>> {
+        let (None, Some((journal, _))) = (findings.last_group, &findings.unreadable) else {
+            return Ok(None);
+        };
+        let kept = self.path().with_extension("unreadable-journal");
+        fs::copy(journal, &kept).map_err(|error| failed("copy", journal, &error))?;
+        Ok(Some(kept))
+    }
+
+    fn open_engine(&self) -> Result<(Database, Arc<Spaces>)> {
+        let dropped = self.dropped.clone();
+        let database = Database::builder(self.path())
+            .cache_size(self.cache_bytes)
+            .worker_threads(WORKER_THREADS)
+            .max_journaling_size(JOURNAL_BYTES_MAX)
+            .manual_journal_persist(true)
+            .with_compaction_filter_factories(Arc::new(move |_| Some(Arc::new(dropped.clone()))))
+            .open()
+            .map_err(engine_error)?;
+        let open = |space: Space| {
+            let options = || self.frozen.keyspace_options(space);
+            database.keyspace(keyspace_name(space), options).map_err(engine_error)
+        };
+        let [items, index, feed, meta] = Space::ALL.map(open);
+        let keyspaces = [items?, index?, feed?, meta?];
+        Ok((database, Arc::new(Spaces { keyspaces })))
+    }
+}
+
+impl OpenLane {
+    /// All records of one family, as partitions and numbers.
+    pub(super) fn read_family(&self, family: Family) -> Result<Vec<(PartitionId, u64)>> {
+        let meta = self.spaces.get(Space::Meta);
+        let mut found = Vec::new();
+        for entry in self.database.snapshot().prefix(meta, family.prefix()) {
+            let (key, value) = entry.into_inner().map_err(engine_error)?;
+            found.push((family.partition(&key)?, number(&value)?));
+        }
+        Ok(found)
+    }
+
+    /// The LSNs that this lane's partitions have reached, where they have committed at all.
+    pub(super) fn read_lsns(&self) -> Result<HashMap<PartitionId, Lsn>> {
+        let lsns = self.read_family(Family::Lsn)?;
+        Ok(lsns.into_iter().map(|(id, lsn)| (id, Lsn(lsn))).collect())
+    }
+}
+
+fn keyspace_name(space: Space) -> &'static str {
+    match space {
+        Space::Items => "items",
+        Space::Index => "index",
+        Space::Feed => "feed",
+        Space::Meta => "meta",
+    }
+}
+
+/// The bytes that a lane's files occupy. Journals are made long and filled later, so blocks are
+/// counted where the system tells them.
+pub(super) fn disk_bytes(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+            Ok(metadata) => occupied_bytes(&metadata),
+            // The engine may have removed the file in the meantime.
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[cfg(unix)]
+fn occupied_bytes(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.blocks() * 512
+}
+
+#[cfg(not(unix))]
+fn occupied_bytes(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}

@@ -1,0 +1,367 @@
+//! The store on this machine's disk: fjall, an LSM engine, and what we build around it.
+//!
+//! ```text
+//!  submit ─► queue ─► committer ─► engine, fsync ─► mark ─► view ─► tickets       one per lane
+//!  snapshot ◄──────────────────────────────────────────────── view
+//! ```
+//!
+//! Reading order: [`lane`] (a database per core), [`committer`] (the one writer, group commit),
+//! [`view`] (what readers see, and why only the committer takes snapshots), [`mark`] and
+//! [`journal`] (how a loss is noticed), [`dropped`] (how partitions go), [`directory`] and
+//! [`settings`] (what is frozen when the store is made), [`keys`] (what is stored where).
+//!
+//! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
+//! several lanes is one atomic write: after a crash either all of them exist or none. A lane learns
+//! of its partitions in memory, after that write is durable. A partition that has not committed yet
+//! has no record in its own lane and is at the LSN that lane 0 noted for it.
+//!
+//! A snapshot that is still held when the store is closed answers `Closed` and keeps the lane's
+//! files open until it is dropped.
+
+mod check;
+mod committer;
+mod directory;
+mod dropped;
+mod health;
+mod journal;
+mod keys;
+mod lane;
+mod mark;
+mod queue;
+mod settings;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use partita_model::Lsn;
+
+pub use check::{Report, check};
+pub use settings::{Durability, EmbeddedSettings};
+
+use crate::contract::{Batch, PartitionId, Result, Snapshot, Status, Store, Ticket};
+use crate::error::StorageError;
+use crate::prepared::Prepared;
+use committer::{Committer, flush};
+use directory::Directory;
+use dropped::Dropped;
+use health::Health;
+use keys::Family;
+use lane::{Lane, LanePlan, OpenLane};
+use queue::{Task, Work};
+use settings::Frozen;
+use view::{EmbeddedSnapshot, engine_error};
+
+/// A store in a directory.
+pub struct EmbeddedStore {
+    path: PathBuf,
+    durability: Durability,
+    lanes: Vec<Arc<Lane>>,
+    health: Arc<Health>,
+    dropped: Dropped,
+    living: Mutex<BTreeSet<PartitionId>>,
+    /// Held while partitions are made or dropped, so that this happens one call at a time.
+    changing: Mutex<()>,
+    orderly: Arc<AtomicBool>,
+    running: Mutex<Running>,
+}
+
+/// What ends with the store.
+struct Running {
+    committers: Vec<JoinHandle<Result<()>>>,
+    directory: Option<Directory>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in this directory; makes it if there is none.
+    pub fn open(path: &Path, settings: EmbeddedSettings) -> Result<EmbeddedStore> {
+        let directory = Directory::lock(path)?;
+        let dropped = Dropped::default();
+        let lanes = open_lanes(&directory, &settings, &dropped)?;
+        let partitions = Partitions::read(&lanes)?;
+        dropped.extend(partitions.dropped);
+        let living = partitions.living.keys().copied().collect();
+        let mut store = EmbeddedStore {
+            path: path.to_owned(),
+            durability: settings.durability,
+            lanes: Vec::with_capacity(lanes.len()),
+            health: Arc::default(),
+            dropped,
+            living: Mutex::new(living),
+            changing: Mutex::default(),
+            orderly: Arc::default(),
+            running: Mutex::new(Running { committers: Vec::new(), directory: Some(directory) }),
+        };
+        let count = lanes.len();
+        for open in lanes {
+            let index = open.index;
+            let mine = partitions.living.iter().map(|(id, lsn)| (*id, *lsn));
+            let mine = mine.filter(|(id, _)| lane_of(*id, count) == index);
+            store.start(open, mine)?;
+        }
+        Ok(store)
+    }
+
+    fn start(
+        &mut self,
+        open: OpenLane,
+        partitions: impl Iterator<Item = (PartitionId, Lsn)>,
+    ) -> Result<()> {
+        let name = format!("partita-lane-{}", open.index);
+        let health = Arc::clone(&self.health);
+        let (committer, lane) = Committer::new(open, partitions, self.durability, health);
+        let orderly = Arc::clone(&self.orderly);
+        let thread = thread::Builder::new().name(name).spawn(move || committer.run(&orderly));
+        let thread = thread.map_err(|error| StorageError::io("cannot start a thread", &error))?;
+        lock(&self.running).committers.push(thread);
+        self.lanes.push(lane);
+        Ok(())
+    }
+
+    fn lane(&self, partition: PartitionId) -> &Arc<Lane> {
+        &self.lanes[lane_of(partition, self.lanes.len())]
+    }
+
+    fn send(&self, lane: usize, task: Task) -> Receiver<Result<()>> {
+        let (done, answer) = sync_channel(1);
+        self.lanes[lane].queue.push(Work::Task { task, done });
+        answer
+    }
+
+    /// Tells every lane about its share of these partitions and waits until all have heard.
+    fn tell_lanes(
+        &self,
+        ids: &[PartitionId],
+        task: impl Fn(Vec<PartitionId>) -> Task,
+    ) -> Result<()> {
+        let mut shares: BTreeMap<usize, Vec<PartitionId>> = BTreeMap::new();
+        for id in ids {
+            shares.entry(lane_of(*id, self.lanes.len())).or_default().push(*id);
+        }
+        let answers: Vec<_> =
+            shares.into_iter().map(|(lane, share)| self.send(lane, task(share))).collect();
+        answers.into_iter().try_for_each(answer)
+    }
+
+    /// Frees the space of dropped partitions now. The engine does so by itself wherever it is busy;
+    /// this rewrites all tables and is for cold data after much was dropped. It takes a while and
+    /// disturbs others little more than any compaction does.
+    pub fn reclaim(&self) -> Result<()> {
+        for lane in &self.lanes {
+            self.health.check_writable()?;
+            let Some(view) = lane.view.load_full() else { return Err(StorageError::Closed) };
+            let spaces = Arc::clone(&view.spaces);
+            // A view held for this long would keep alive what is to be freed.
+            drop(view);
+            for keyspace in &spaces.keyspaces {
+                flush(keyspace)?;
+                keyspace.major_compact().map_err(engine_error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the committers, once. With `orderly` everything is left flushed.
+    fn end(&self, orderly: bool) -> Result<()> {
+        if !self.health.close() {
+            return Err(StorageError::Closed);
+        }
+        self.orderly.store(orderly, Ordering::Release);
+        self.lanes.iter().for_each(|lane| lane.queue.end());
+        let mut running = lock(&self.running);
+        let mut result = Ok(());
+        for committer in running.committers.drain(..) {
+            let panicked = || StorageError::Poisoned("the committer panicked".to_owned());
+            result = result.and(committer.join().unwrap_or_else(|_| Err(panicked())));
+        }
+        running.directory = None;
+        result
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn create_partitions(&self, ids: &[PartitionId], start: Lsn) -> Result<()> {
+        self.health.check_writable()?;
+        let _one_at_a_time = lock(&self.changing);
+        let mut records = Vec::with_capacity(ids.len());
+        let mut fresh = BTreeSet::new();
+        for id in ids {
+            let known = lock(&self.living).contains(id) || self.dropped.get().contains(id);
+            if known || *id == PartitionId::RESERVED || !fresh.insert(*id) {
+                return Err(StorageError::PartitionExists(*id));
+            }
+            records.push((Family::Made.key(*id), keys::lsn_value(start).to_vec()));
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        answer(self.send(0, Task::Record(records)))?;
+        self.tell_lanes(ids, |share| Task::Admit(share, start))?;
+        lock(&self.living).extend(fresh);
+        Ok(())
+    }
+
+    fn drop_partitions(&self, ids: &[PartitionId]) -> Result<()> {
+        self.health.check_writable()?;
+        let _one_at_a_time = lock(&self.changing);
+        let known: BTreeSet<PartitionId> = {
+            let living = lock(&self.living);
+            ids.iter().filter(|id| living.contains(id)).copied().collect()
+        };
+        let ids: Vec<PartitionId> = known.into_iter().collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let value = || keys::lsn_value(Lsn(0)).to_vec();
+        let records = ids.iter().map(|id| (Family::Dropped.key(*id), value())).collect();
+        answer(self.send(0, Task::Record(records)))?;
+        self.tell_lanes(&ids, Task::Dismiss)?;
+        lock(&self.living).retain(|id| !ids.contains(id));
+        self.dropped.extend(ids);
+        Ok(())
+    }
+
+    fn partitions(&self) -> Result<Vec<PartitionId>> {
+        self.health.check_open()?;
+        Ok(lock(&self.living).iter().copied().collect())
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>> {
+        self.health.check_open()?;
+        let view = self.lane(partition).view.load_full().ok_or(StorageError::Closed)?;
+        let snapshot = EmbeddedSnapshot::new(view, Arc::clone(&self.health), partition)?;
+        Ok(Box::new(snapshot))
+    }
+
+    fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket {
+        let prepared = self
+            .health
+            .check_writable()
+            .and_then(|()| Prepared::new(&keys::prefix(partition), batch));
+        match prepared {
+            Ok(prepared) => {
+                let (setter, ticket) = Ticket::new();
+                self.lane(partition).queue.push(Work::Commit { partition, prepared, setter });
+                ticket
+            }
+            Err(error) => Ticket::resolved(Err(error)),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let sum = |count: fn(&Lane) -> u64| self.lanes.iter().map(|lane| count(lane)).sum();
+        Status {
+            kind: "embedded",
+            healthy: !self.health.is_poisoned(),
+            partitions: lock(&self.living).len() as u64,
+            lanes: self.lanes.len() as u64,
+            disk_bytes: lane::disk_bytes(&self.path),
+            commits: sum(|lane| lane.commits.load(Ordering::Relaxed)),
+            groups: sum(|lane| lane.groups.load(Ordering::Relaxed)),
+            durability: self.durability.name(),
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        self.end(true)
+    }
+}
+
+impl Drop for EmbeddedStore {
+    /// Ends the threads. Nothing is lost, but the next start replays the journal: prefer `close`.
+    fn drop(&mut self) {
+        drop(self.end(false));
+    }
+}
+
+/// The set of partitions as the store left it.
+struct Partitions {
+    living: BTreeMap<PartitionId, Lsn>,
+    dropped: Vec<PartitionId>,
+}
+
+impl Partitions {
+    fn read(lanes: &[OpenLane]) -> Result<Partitions> {
+        let first = lanes.first().expect("a store has at least one lane");
+        let dropped: Vec<PartitionId> =
+            first.read_family(Family::Dropped)?.into_iter().map(|(id, _)| id).collect();
+        let mut living: BTreeMap<PartitionId, Lsn> =
+            first.read_family(Family::Made)?.into_iter().map(|(id, lsn)| (id, Lsn(lsn))).collect();
+        for id in &dropped {
+            living.remove(id);
+        }
+        for lane in lanes {
+            for (id, lsn) in lane.read_lsns()? {
+                if let Some(start) = living.get_mut(&id) {
+                    *start = lsn;
+                }
+            }
+        }
+        Ok(Partitions { living, dropped })
+    }
+}
+
+/// Opens all lanes at the same time; makes them if there is no store yet.
+fn open_lanes(
+    directory: &Directory,
+    settings: &EmbeddedSettings,
+    dropped: &Dropped,
+) -> Result<Vec<OpenLane>> {
+    let known = directory.read_frozen(settings)?;
+    let is_new = known.is_none();
+    let frozen = known.map_or_else(|| Frozen::choose(settings), Ok)?;
+    if is_new {
+        directory.begin_creating()?;
+    }
+    let cache_bytes = settings.cache_bytes / frozen.lanes as u64;
+    let plan = |index| LanePlan { directory, index, frozen: &frozen, cache_bytes, dropped };
+    let lanes =
+        in_parallel(
+            frozen.lanes,
+            |index| {
+                if is_new { plan(index).create() } else { plan(index).open() }
+            },
+        )?;
+    if is_new {
+        directory.finish_creating(&frozen)?;
+    }
+    Ok(lanes)
+}
+
+/// Does something for every lane, each in a thread. A panic of the engine becomes an error.
+fn in_parallel<T: Send>(lanes: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    thread::scope(|scope| {
+        let start = |index| {
+            let work = &work;
+            thread::Builder::new()
+                .name(format!("partita-open-{index}"))
+                .spawn_scoped(scope, move || work(index))
+                .map_err(|error| StorageError::io("cannot start a thread", &error))
+        };
+        let threads: Vec<_> = (0..lanes).map(start).collect::<Result<_>>()?;
+        let panicked =
+            |index| StorageError::Corrupt(format!("the engine cannot read lane {index}"));
+        let join = |(index, thread): (usize, thread::ScopedJoinHandle<'_, Result<T>>)| {
+            thread.join().unwrap_or_else(|_| Err(panicked(index)))
+        };
+        threads.into_iter().enumerate().map(join).collect()
+    })
+}
+
+fn lane_of(partition: PartitionId, lanes: usize) -> usize {
+    // The remainder is below the number of lanes, which is small.
+    (partition.0 % lanes as u64) as usize
+}
+
+fn answer(receiver: Receiver<Result<()>>) -> Result<()> {
+    let gone = || StorageError::Poisoned("the committer ended".to_owned());
+    receiver.recv().unwrap_or_else(|_| Err(gone()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,207 @@
+//! What readers see: a lane at the moment after a group.
+//!
+//! A snapshot that is taken from the engine while a batch is being applied can show half of it: a
+//! flush or a compaction that ends in that moment moves the engine's horizon over the unfinished
+//! batch. Therefore **only the committer takes snapshots**, between two groups, when nothing is
+//! half done, and publishes each as a [`View`]; readers share the newest one. That is also what
+//! makes a commit visible only when it is durable.
+//!
+//! A view carries the LSN of every partition at that moment ([`Lsns`]), so that a snapshot's LSN
+//! and its data cannot disagree.
+//!
+//! A view keeps alive what the engine would otherwise free: old memtables and tables. Held for 60
+//! seconds under load it cost 2 GB and a stall of 3 seconds. So a reader keeps a snapshot for one
+//! page or one transaction, a second or two at most; a long scan takes a new one and continues by
+//! key.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use fjall::{Keyspace, Readable};
+use partita_model::Lsn;
+
+use super::health::Health;
+use super::keys::{PREFIX_BYTES, stored_key, stored_range};
+use crate::contract::{
+    Direction, Entry, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
+};
+use crate::error::StorageError;
+use crate::prepared::record;
+use crate::range::PageBuilder;
+
+/// The four keyspaces of a lane.
+pub(super) struct Spaces {
+    pub(super) keyspaces: [Keyspace; Space::ALL.len()],
+}
+
+impl Spaces {
+    pub(super) fn get(&self, space: Space) -> &Keyspace {
+        &self.keyspaces[space as usize]
+    }
+}
+
+/// A partition in its lane.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// Its place in [`Lsns`].
+    pub(super) slot: usize,
+    /// Set when the partition is dropped, for snapshots that are still held.
+    pub(super) gone: Arc<AtomicBool>,
+}
+
+/// A lane at one moment.
+pub(super) struct View {
+    pub(super) snapshot: fjall::Snapshot,
+    pub(super) spaces: Arc<Spaces>,
+    pub(super) members: Arc<HashMap<PartitionId, Member>>,
+    pub(super) lsns: Lsns,
+}
+
+impl View {
+    /// The record with this stored key.
+    pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        let stored = self.snapshot.get(self.spaces.get(space), key).map_err(engine_error)?;
+        stored.map(|stored| record(Bytes::from(stored))).transpose()
+    }
+}
+
+const CHUNK: usize = 64;
+
+/// The LSN of every partition of a lane. Cloning shares all chunks; a change copies one of them, so
+/// a view costs little even with thousands of partitions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lsns {
+    chunks: Vec<Arc<[Lsn; CHUNK]>>,
+    len: usize,
+}
+
+impl Lsns {
+    /// Adds a partition and returns its slot.
+    pub(super) fn push(&mut self, lsn: Lsn) -> usize {
+        let slot = self.len;
+        if slot / CHUNK == self.chunks.len() {
+            self.chunks.push(Arc::new([Lsn(0); CHUNK]));
+        }
+        self.len += 1;
+        self.set(slot, lsn);
+        slot
+    }
+
+    pub(super) fn get(&self, slot: usize) -> Lsn {
+        self.chunks[slot / CHUNK][slot % CHUNK]
+    }
+
+    pub(super) fn set(&mut self, slot: usize, lsn: Lsn) {
+        Arc::make_mut(&mut self.chunks[slot / CHUNK])[slot % CHUNK] = lsn;
+    }
+}
+
+/// One partition in a view.
+pub(super) struct EmbeddedSnapshot {
+    view: Arc<View>,
+    health: Arc<Health>,
+    partition: PartitionId,
+    gone: Arc<AtomicBool>,
+    lsn: Lsn,
+}
+
+impl EmbeddedSnapshot {
+    pub(super) fn new(
+        view: Arc<View>,
+        health: Arc<Health>,
+        partition: PartitionId,
+    ) -> Result<EmbeddedSnapshot> {
+        let member = view.members.get(&partition).ok_or(StorageError::PartitionGone(partition))?;
+        let (lsn, gone) = (view.lsns.get(member.slot), Arc::clone(&member.gone));
+        Ok(EmbeddedSnapshot { view, health, partition, gone, lsn })
+    }
+
+    /// Asked after each read: the partition may have been dropped during it, and its data with it.
+    fn check(&self) -> Result<()> {
+        self.health.check_open()?;
+        if self.gone.load(Ordering::Acquire) {
+            return Err(StorageError::PartitionGone(self.partition));
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot for EmbeddedSnapshot {
+    fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        let found = self.view.get(space, &stored_key(self.partition, key));
+        self.check()?;
+        found
+    }
+
+    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
+        keys.iter().map(|key| self.get(space, key)).collect()
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        limit: ScanLimit,
+    ) -> Result<Page> {
+        self.check()?;
+        let mut page = PageBuilder::new(limit);
+        if range.is_empty() {
+            return Ok(page.finish());
+        }
+        let range = stored_range(self.partition, range);
+        let keyspace = self.view.spaces.get(space);
+        let mut found = self.view.snapshot.range(keyspace, (range.start, range.end));
+        loop {
+            let next = match direction {
+                Direction::Forward => found.next(),
+                Direction::Backward => found.next_back(),
+            };
+            let Some(next) = next else { break };
+            let (key, stored) = next.into_inner().map_err(engine_error)?;
+            let key = Bytes::from(key).slice(PREFIX_BYTES..);
+            if !page.push(Entry { key, record: record(Bytes::from(stored))? }) {
+                break;
+            }
+        }
+        self.check()?;
+        Ok(page.finish())
+    }
+}
+
+/// What an error of the engine means to us.
+pub(super) fn engine_error(error: fjall::Error) -> StorageError {
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+            StorageError::io("the engine", &error)
+        }
+        fjall::Error::Locked => {
+            StorageError::Settings("a lane of the store is in use by another process".to_owned())
+        }
+        fjall::Error::Poisoned => StorageError::Poisoned("the engine stopped".to_owned()),
+        error => StorageError::Corrupt(format!("the engine: {error:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_keeps_its_numbers_when_the_original_moves_on() {
+        let mut lsns = Lsns::default();
+        for number in 0..200 {
+            assert_eq!(lsns.push(Lsn(number)), usize::try_from(number).unwrap());
+        }
+        let before = lsns.clone();
+        lsns.set(150, Lsn(9_999));
+        assert_eq!((before.get(150), lsns.get(150)), (Lsn(150), Lsn(9_999)));
+        assert!(Arc::ptr_eq(&before.chunks[0], &lsns.chunks[0]), "untouched chunks are shared");
+    }
+}

@@ -1,0 +1,213 @@
+//! A store that fails on purpose: errors, delays and crashes in an order that a seed decides.
+//!
+//! It wraps any store and gives the layers above what a disk may give them on a bad day:
+//!
+//! - a **failed write**: the ticket resolves to `Poisoned`, and so does everything after it. Whether
+//!   the batch reached the inner store is decided by the seed too, because after a real failure
+//!   nobody knows either;
+//! - a **crash** at a chosen write: the same, but the store is gone (`Closed`), as after the end of
+//!   the process. Wrap the inner store anew to "restart";
+//! - a **failed read**: an `Io` error, once;
+//! - **latency** before reads and writes.
+//!
+//! The same plan on the same calls fails in the same places.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use partita_model::Lsn;
+
+use crate::contract::{
+    Batch, Direction, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
+    Status, Store, Ticket,
+};
+use crate::error::StorageError;
+
+/// Which faults, how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    pub seed: u64,
+    /// Of a thousand writes, so many fail (the first one poisons the store).
+    pub failed_writes_per_mille: u64,
+    /// Of a thousand reads, so many fail.
+    pub failed_reads_per_mille: u64,
+    /// The store ends at this write, counted from 1.
+    pub crash_at_write: Option<u64>,
+    /// Every call waits for up to this long.
+    pub latency_micros_max: u64,
+}
+
+/// A store with faults.
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    faults: Arc<Faults>,
+}
+
+struct Faults {
+    plan: FaultPlan,
+    random: Mutex<u64>,
+    writes: AtomicU64,
+    /// Why the store answers nothing any more.
+    stopped: OnceLock<StorageError>,
+}
+
+/// What happens to a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Done,
+    /// The batch is lost; the caller hears of the failure.
+    Lost,
+    /// The batch is done; the caller hears of the failure all the same.
+    DoneUnheard,
+}
+
+impl FaultStore {
+    /// Wraps a store. The inner store stays usable by its owner, to look at it after a crash.
+    pub fn new(inner: Arc<dyn Store>, plan: FaultPlan) -> FaultStore {
+        let faults = Faults {
+            plan,
+            random: Mutex::new(plan.seed),
+            writes: AtomicU64::new(0),
+            stopped: OnceLock::new(),
+        };
+        FaultStore { inner, faults: Arc::new(faults) }
+    }
+
+    fn write<T>(&self, write: impl FnOnce() -> T, failed: impl FnOnce(StorageError) -> T) -> T {
+        match self.faults.next_write() {
+            Ok(Fate::Done) => write(),
+            Ok(Fate::Lost) => failed(self.faults.stop_reason()),
+            Ok(Fate::DoneUnheard) => {
+                drop(write());
+                failed(self.faults.stop_reason())
+            }
+            Err(error) => failed(error),
+        }
+    }
+}
+
+impl Faults {
+    /// A number below `limit`.
+    fn below(&self, limit: u64) -> u64 {
+        let mut state = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = *state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit.max(1)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.stopped.get().map_or(Ok(()), |reason| Err(reason.clone()))
+    }
+
+    fn stop_reason(&self) -> StorageError {
+        self.stopped.get().cloned().unwrap_or(StorageError::Closed)
+    }
+
+    fn delay(&self) {
+        if self.plan.latency_micros_max > 0 {
+            let micros = self.below(self.plan.latency_micros_max + 1);
+            thread::sleep(Duration::from_micros(micros));
+        }
+    }
+
+    fn next_write(&self) -> Result<Fate> {
+        self.check()?;
+        self.delay();
+        let write = self.writes.fetch_add(1, Ordering::AcqRel) + 1;
+        let failure = if self.plan.crash_at_write == Some(write) {
+            StorageError::Closed
+        } else if self.below(1000) < self.plan.failed_writes_per_mille {
+            StorageError::Poisoned(format!("write {write} was made to fail"))
+        } else {
+            return Ok(Fate::Done);
+        };
+        // Another thread may have stopped the store already; then its reason stands.
+        drop(self.stopped.set(failure));
+        Ok(if self.below(2) == 0 { Fate::Lost } else { Fate::DoneUnheard })
+    }
+
+    fn next_read(&self) -> Result<()> {
+        if self.stopped.get() == Some(&StorageError::Closed) {
+            return Err(StorageError::Closed);
+        }
+        self.delay();
+        if self.below(1000) < self.plan.failed_reads_per_mille {
+            return Err(StorageError::Io("a read was made to fail".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Store for FaultStore {
+    fn create_partitions(&self, ids: &[PartitionId], start: Lsn) -> Result<()> {
+        self.write(|| self.inner.create_partitions(ids, start), Err)
+    }
+
+    fn drop_partitions(&self, ids: &[PartitionId]) -> Result<()> {
+        self.write(|| self.inner.drop_partitions(ids), Err)
+    }
+
+    fn partitions(&self) -> Result<Vec<PartitionId>> {
+        self.faults.next_read()?;
+        self.inner.partitions()
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>> {
+        self.faults.next_read()?;
+        let inner = self.inner.snapshot(partition)?;
+        Ok(Box::new(FaultSnapshot { inner, faults: Arc::clone(&self.faults) }))
+    }
+
+    fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket {
+        let refuse = |error| Ticket::resolved(Err(error));
+        self.write(|| self.inner.submit(partition, batch), refuse)
+    }
+
+    fn status(&self) -> Status {
+        let inner = self.inner.status();
+        Status { kind: "fault", healthy: inner.healthy && self.faults.check().is_ok(), ..inner }
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.faults.stopped.get() == Some(&StorageError::Closed) {
+            return Err(StorageError::Closed);
+        }
+        self.inner.close()
+    }
+}
+
+struct FaultSnapshot {
+    inner: Box<dyn Snapshot>,
+    faults: Arc<Faults>,
+}
+
+impl Snapshot for FaultSnapshot {
+    fn lsn(&self) -> Lsn {
+        self.inner.lsn()
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        self.faults.next_read()?;
+        self.inner.get(space, key)
+    }
+
+    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
+        self.faults.next_read()?;
+        self.inner.get_many(space, keys)
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        limit: ScanLimit,
+    ) -> Result<Page> {
+        self.faults.next_read()?;
+        self.inner.scan(space, range, direction, limit)
+    }
+}

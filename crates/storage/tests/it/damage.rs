@@ -1,0 +1,152 @@
+//! Damaged files are noticed: nothing that was acknowledged disappears without a word.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use partita_model::Lsn;
+use partita_storage::{
+    Batch, EmbeddedSettings, EmbeddedStore, PartitionId, Space, StorageError, Store, check,
+};
+
+use crate::dir::{TempDir, copy, lanes, open, used};
+
+const P: PartitionId = PartitionId(1);
+const COMMITS: u64 = 300;
+
+fn value(number: u64) -> Vec<u8> {
+    format!("the value of {number}").into_bytes()
+}
+
+/// A store with some commits that are in the journal only.
+fn unflushed() -> TempDir {
+    let dir = TempDir::new();
+    let store = EmbeddedStore::open(dir.path(), lanes(1)).unwrap();
+    store.create_partitions(&[P], Lsn(0)).unwrap();
+    for number in 1..=COMMITS {
+        let mut batch = Batch::new();
+        batch.put(Space::Items, number.to_be_bytes().to_vec(), value(number));
+        batch.put(Space::Index, value(number), vec![]);
+        store.submit(P, batch).wait().unwrap();
+    }
+    drop(store);
+    // Without its unused, zero-filled end the journal is quick to copy.
+    let bytes = used(&journal(dir.path()));
+    fs::write(journal(dir.path()), bytes).unwrap();
+    dir
+}
+
+fn journal(dir: &Path) -> PathBuf {
+    dir.join("lane-0/0.jnl")
+}
+
+fn reopen(dir: &Path) -> Result<EmbeddedStore, StorageError> {
+    EmbeddedStore::open(dir, EmbeddedSettings::default())
+}
+
+fn assert_complete(store: &EmbeddedStore, place: &str) {
+    let snapshot = store.snapshot(P).unwrap();
+    assert_eq!(snapshot.lsn(), Lsn(COMMITS), "{place}");
+    for number in 1..=COMMITS {
+        let item = snapshot.get(Space::Items, &number.to_be_bytes()).unwrap();
+        let item = item.unwrap_or_else(|| panic!("item {number} is gone, {place}"));
+        assert_eq!(item.value, value(number), "{place}");
+        assert!(snapshot.get(Space::Index, &value(number)).unwrap().is_some(), "{place}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_journal_is_never_overlooked() {
+    let sound = unflushed();
+    let bytes = fs::read(journal(sound.path())).unwrap();
+    let mut refused = 0;
+    // Over all the journal, and every byte of one batch in its middle.
+    let spread = (0..bytes.len()).step_by(bytes.len() / 60);
+    let middle = bytes.len() / 2;
+    for position in spread.chain(middle..middle + 150) {
+        let dir = TempDir::new();
+        copy(sound.path(), dir.path());
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 0x10;
+        fs::write(journal(dir.path()), damaged).unwrap();
+        let place = format!("byte {position} of {}", bytes.len());
+        match reopen(dir.path()) {
+            Ok(store) => assert_complete(&store, &place),
+            Err(StorageError::Corrupt(_)) => refused += 1,
+            Err(error) => panic!("{error}, {place}"),
+        }
+    }
+    assert!(refused > 150, "only {refused} were refused");
+}
+
+#[test]
+fn a_refused_journal_is_left_as_it_was() {
+    let dir = unflushed();
+    let path = journal(dir.path());
+    let mut bytes = fs::read(&path).unwrap();
+    // The length of a key: to the engine this is the end of the journal.
+    let key = [P.0.to_be_bytes(), 150u64.to_be_bytes()].concat();
+    let key = bytes.windows(16).position(|window| window == key).unwrap();
+    bytes[key - 10] ^= 0x01;
+    fs::write(&path, &bytes).unwrap();
+    for _ in 0..2 {
+        let error = reopen(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("were acknowledged up to group 301"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    let report = check(dir.path()).unwrap();
+    let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+    assert!(problem.contains("0.jnl is unreadable from byte"), "{problem}");
+    assert_eq!(fs::read(&path).unwrap(), bytes, "a check changes nothing");
+}
+
+#[test]
+fn a_journal_cut_short_is_refused() {
+    let sound = unflushed();
+    let bytes = fs::read(journal(sound.path())).unwrap();
+    for kept in [0, 10, bytes.len() / 2, bytes.len() - 1] {
+        let dir = TempDir::new();
+        copy(sound.path(), dir.path());
+        fs::write(journal(dir.path()), &bytes[..kept]).unwrap();
+        assert!(matches!(reopen(dir.path()).err(), Some(StorageError::Corrupt(_))), "{kept}");
+    }
+}
+
+#[test]
+fn a_torn_last_write_that_nobody_was_told_of_is_forgotten() {
+    let dir = unflushed();
+    let path = journal(dir.path());
+    let mut bytes = fs::read(&path).unwrap();
+    // The beginning of one more batch, as a crash in the middle of a write leaves it.
+    let again = bytes[bytes.len() - 100..].to_vec();
+    bytes.push(1);
+    bytes.extend(again);
+    fs::write(&path, bytes).unwrap();
+    assert_complete(&reopen(dir.path()).unwrap(), "after a torn write");
+}
+
+#[test]
+fn a_lost_mark_is_refused() {
+    let dir = unflushed();
+    fs::remove_file(dir.path().join("lane-0.mark")).unwrap();
+    assert!(matches!(reopen(dir.path()).err(), Some(StorageError::Corrupt(_))));
+}
+
+#[test]
+fn a_damaged_table_is_told_by_the_check_and_by_reads() {
+    let dir = unflushed();
+    open(dir.path()).close().unwrap();
+    let tables = fs::read_dir(dir.path().join("lane-0/keyspaces/1/tables")).unwrap();
+    let table = tables.flatten().next().unwrap().path();
+    let mut bytes = fs::read(&table).unwrap();
+    let hit = bytes.windows(12).position(|window| window == b"the value of").unwrap();
+    bytes[hit + 3] ^= 0xff;
+    fs::write(&table, bytes).unwrap();
+    let report = check(dir.path()).unwrap();
+    assert!(!report.problems.is_empty());
+    let store = open(dir.path());
+    let snapshot = store.snapshot(P).unwrap();
+    let read = |number: u64| snapshot.get(Space::Items, &number.to_be_bytes());
+    let failed =
+        (1..=COMMITS).map(read).filter(|item| matches!(item, Err(StorageError::Corrupt(_))));
+    assert!(failed.count() > 0);
+}

@@ -1,0 +1,12 @@
+//! The tests of the storage layer, in one binary.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop loudly")]
+
+mod conformance;
+mod crash;
+mod damage;
+mod dir;
+mod faults;
+mod lifecycle;
+mod model;
+mod poison;
+mod torn;
