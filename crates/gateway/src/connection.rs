@@ -164,10 +164,10 @@ async fn drive(
     mut deadlines: Deadlines<'_>,
     mut watch: watch::Receiver<Phase>,
 ) {
-    let mut stop_watch = watch.clone();
+    let (mut stop_watch, unseen) = (watch.clone(), watch.clone());
     let mut drain = pin!(reached(&mut watch, Phase::Draining));
     let mut stop = pin!(reached(&mut stop_watch, Phase::Stopped));
-    let mut winding_down = false;
+    let (mut watching, mut winding_down) = (false, false);
     poll_fn(|cx: &mut Context<'_>| {
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -176,14 +176,18 @@ async fn drive(
                 }
                 return Poll::Ready(());
             }
-            if winding_down {
+            // The shutdown is asked once, to be woken by it, and again when it has changed: a look
+            // at its version is much cheaper than to ask it for every request.
+            if !watching || unseen.has_changed().unwrap_or(true) {
+                watching = true;
                 if stop.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
-            } else if drain.as_mut().poll(cx).is_ready() {
-                winding_down = true;
-                connection.as_mut().wind_down();
-                continue;
+                if !winding_down && drain.as_mut().poll(cx).is_ready() {
+                    winding_down = true;
+                    connection.as_mut().wind_down();
+                    continue;
+                }
             }
             match deadlines.poll(cx) {
                 Poll::Pending => return Poll::Pending,
