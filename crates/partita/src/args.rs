@@ -45,6 +45,16 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     /// Ask a running server whether it is ready: exit code 0 if it is, 1 if not.
     Healthcheck(HealthcheckArgs),
+    /// Read everything in a data directory and say whether it is whole; the server must not be
+    /// running on it. Exit code 0 if it is, 5 if not.
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The data directory [default: ./partita-data]
+    #[arg(long, env = "PARTITA_DATA_DIR", value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

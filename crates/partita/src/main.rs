@@ -3,12 +3,14 @@
 //! - `args.rs`: what can be typed; `config.rs`: what it means;
 //! - `serve.rs`: the server's life from opening the store to closing it;
 //! - `banner.rs`: what a user sees when it is ready; `healthcheck.rs`: is it?
+//! - `check.rs`: is what is stored whole?
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
 //! Nothing here decides anything about data: this crate only chooses and connects.
 
 mod args;
 mod banner;
+mod check;
 mod config;
 mod failure;
 mod healthcheck;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Healthcheck(args)) => healthcheck::run(&args),
+        Some(Command::Check(args)) => check::run(&args, clock),
         Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),
     };

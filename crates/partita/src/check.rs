@@ -1,0 +1,80 @@
+//! `partita check`: is everything in a data directory whole?
+//!
+//! Two looks, both of all data: the store's (every acknowledged commit is there, every record can be
+//! read) and the database's (every item has its index entries, every index entry has its item, the
+//! counters add up). It repairs nothing. The server must not be running on the directory.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use partita_engine::{Database, EngineSettings};
+use partita_storage::{EmbeddedSettings, EmbeddedStore};
+
+use crate::args::CheckArgs;
+use crate::failure::{Failure, Kind};
+use crate::system::{SystemClock, SystemEntropy};
+
+/// Findings of one kind tend to come in numbers; this many are shown.
+const FINDINGS_SHOWN_MAX: usize = 20;
+
+pub(crate) fn run(args: &CheckArgs, clock: SystemClock) -> Result<(), Failure> {
+    let default = PathBuf::from("./partita-data");
+    let directory = args.data_dir.as_ref().unwrap_or(&default);
+    check_store(directory)?;
+    check_database(directory, clock)
+}
+
+fn check_store(directory: &Path) -> Result<(), Failure> {
+    let report = partita_storage::check(directory)?;
+    say(&format!(
+        "store: {} partitions, {} records in {} lanes, {} records of dropped partitions",
+        report.partitions, report.records, report.lanes, report.dropped_records
+    ));
+    conclude("store", &report.problems)
+}
+
+fn check_database(directory: &Path, clock: SystemClock) -> Result<(), Failure> {
+    let entropy = SystemEntropy::start()
+        .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
+    let store = Arc::new(EmbeddedStore::open(directory, EmbeddedSettings::default())?);
+    let settings = EngineSettings::default();
+    let database = Database::open(store, Arc::new(clock), Arc::new(entropy), settings)?;
+    let checked = database.check();
+    database.close()?;
+    let report = checked?;
+    say(&format!(
+        "database: {} items, {} entries that lead to them, in {} partitions",
+        report.items, report.entries, report.partitions
+    ));
+    let findings: Vec<String> = report
+        .findings
+        .iter()
+        .map(|finding| {
+            format!("{}, range {}: {}", finding.container, finding.range_id, finding.what)
+        })
+        .collect();
+    conclude("database", &findings)
+}
+
+fn conclude(what: &str, problems: &[String]) -> Result<(), Failure> {
+    if problems.is_empty() {
+        say(&format!("{what}: whole"));
+        return Ok(());
+    }
+    for problem in problems.iter().take(FINDINGS_SHOWN_MAX) {
+        say(&format!("  {problem}"));
+    }
+    Err(Failure::new(
+        Kind::Damaged,
+        format!(
+            "{} problems in the {what}: restore a backup, or export what is readable",
+            problems.len()
+        ),
+    ))
+}
+
+fn say(line: &str) {
+    // Whoever closed the output does not want the rest of it.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
