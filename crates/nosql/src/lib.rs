@@ -15,7 +15,8 @@
 //!
 //! [`NoSqlDoor`] in `service` strings these together; it is the only file that says `async`, all
 //! others are plain functions. `headers` holds every header name once, `account` answers `GET /`,
-//! `session` writes session tokens.
+//! `session` and `text`
+//! write session tokens and other short header texts.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
 //! Of the service's response headers, those that no client reads and that would only describe
@@ -31,5 +32,6 @@ mod request;
 mod response;
 mod service;
 mod session;
+mod text;
 
 pub use service::{NoSqlDoor, NoSqlSettings};

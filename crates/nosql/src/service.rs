@@ -23,6 +23,7 @@ use crate::headers::{self, Headers};
 use crate::link::Address;
 use crate::request::{self, Call, DatabaseCall, Incoming, Runs};
 use crate::response::{self, Failed, Frame};
+use crate::text::Text;
 
 /// The longest activity id that is repeated: a GUID, or what somebody uses instead.
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
@@ -192,15 +193,8 @@ impl NoSqlDoor {
         let (high, low) = (self.entropy.next_u64(), self.entropy.next_u64());
         // Version 4, variant 1: random.
         let (high, low) = (high & !0xF000 | 0x4000, low & !(0b11 << 62) | 1 << 63);
-        let guid = format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            high >> 16 & 0xFFFF,
-            high & 0xFFFF,
-            low >> 48,
-            low & 0xFFFF_FFFF_FFFF
-        );
-        HeaderValue::from_str(&guid).expect("a GUID is hexadecimal digits and dashes")
+        let guid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        Text::new().guid(&guid).value()
     }
 }
 

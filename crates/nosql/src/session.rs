@@ -8,14 +8,11 @@
 use http::HeaderValue;
 use partita_engine::Served;
 
-/// The token after a request that this partition served.
-pub(crate) fn token(served: &Served) -> String {
-    format!("{}:-1#{}", served.range_id, served.lsn)
-}
+use crate::text::Text;
 
-/// The token as a header's value.
-pub(crate) fn token_value(served: &Served) -> Option<HeaderValue> {
-    HeaderValue::from_maybe_shared(bytes::Bytes::from(token(served))).ok()
+/// The token after a request that this partition served.
+pub(crate) fn token(served: &Served) -> HeaderValue {
+    Text::new().number(u64::from(served.range_id)).str(":-1#").number(served.lsn.0).value()
 }
 
 #[cfg(test)]
@@ -26,7 +23,9 @@ mod tests {
 
     #[test]
     fn a_token_names_range_version_and_lsn() {
-        let served = Served { range_id: 3, lsn: Lsn(42), item_lsn: None };
-        assert_eq!(token(&served), "3:-1#42");
+        let served = |range_id, lsn| Served { range_id, lsn: Lsn(lsn), item_lsn: None };
+        assert_eq!(token(&served(3, 42)), "3:-1#42");
+        let last = token(&served(u32::MAX, u64::MAX));
+        assert_eq!(last, "4294967295:-1#18446744073709551615");
     }
 }

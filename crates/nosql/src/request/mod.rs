@@ -68,11 +68,7 @@ pub(crate) fn read(
     if incoming.body.len() > limits::REQUEST_BYTES_MAX {
         return Err(Error::too_large(REQUEST_TOO_LARGE));
     }
-    let shape = Shape {
-        minimal: incoming.headers.minimal()?,
-        quota: incoming.headers.flag(&headers::POPULATE_QUOTA)?,
-        statistics: incoming.headers.flag(&headers::POPULATE_STATISTICS)?,
-    };
+    let shape = shape(&link, &incoming)?;
     let op = match link {
         Link::Account if incoming.method == Method::GET => return Ok(Call::Account),
         Link::Account => return Err(not_allowed(incoming.method, "the account", "GET")),
@@ -89,6 +85,23 @@ pub(crate) fn read(
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
     Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
+}
+
+/// What the client wants of the answer, as far as it can want anything of this resource.
+fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
+    let headers = incoming.headers;
+    let mut shape = Shape::default();
+    match link {
+        Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
+            shape.minimal = headers.minimal()?;
+        }
+        Link::Container(_) => {
+            shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;
+            shape.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;
+        }
+        _ => {}
+    }
+    Ok(shape)
 }
 
 fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result<Context> {

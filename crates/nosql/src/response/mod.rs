@@ -17,9 +17,10 @@ use crate::headers;
 use crate::link::{Address, encode};
 use crate::request::Shape;
 use crate::session;
+use crate::text;
 
 /// Room for all headers of an item's response, so that the map never grows.
-const HEADERS_CAPACITY: usize = 32;
+const HEADERS_CAPACITY: usize = 24;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -89,21 +90,14 @@ pub(crate) fn with_body(
 pub(crate) fn seal(response: &mut Response, activity_id: HeaderValue, charge: Charge, nanos: u64) {
     let headers = &mut response.headers;
     headers.insert(headers::ACTIVITY_ID, activity_id);
-    headers::put(headers, headers::REQUEST_CHARGE, charge.to_string());
-    headers::put(headers, headers::REQUEST_DURATION, millis(nanos));
+    headers.insert(headers::REQUEST_CHARGE, text::charge(charge));
+    headers.insert(headers::REQUEST_DURATION, text::millis(nanos));
     headers.insert(headers::VERSION, HeaderValue::from_static("2020-07-15"));
     headers.insert(headers::SCHEMA_VERSION, HeaderValue::from_static("1.19"));
     headers.insert(headers::SERVICE_VERSION, HeaderValue::from_static("version=2.14.0.0"));
     headers.insert(headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.0.0"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache"));
-    headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
     headers.insert(header::SERVER, HeaderValue::from_static("Microsoft-HTTPAPI/2.0"));
-}
-
-/// Milliseconds with three decimals.
-fn millis(nanos: u64) -> String {
-    let micros = nanos / 1_000;
-    format!("{}.{:03}", micros / 1_000, micros % 1_000)
 }
 
 fn success(
@@ -165,7 +159,7 @@ fn item(
     mut headers: HeaderMap,
     shape: Shape,
 ) -> Response {
-    headers::put(&mut headers, header::ETAG, etag.quoted());
+    headers.insert(header::ETAG, text::etag(etag));
     if shape.minimal && change != Change::None {
         return empty(status_of(change), headers);
     }
@@ -174,7 +168,7 @@ fn item(
 
 /// A database, container or offer.
 fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Response {
-    headers::put(&mut headers, header::ETAG, etag.quoted());
+    headers.insert(header::ETAG, text::etag(etag));
     with_body(status_of(change), headers, body.to_json())
 }
 
@@ -268,9 +262,7 @@ fn put_page(headers: &mut HeaderMap, count: usize, continuation: Option<String>)
 fn put_served(headers: &mut HeaderMap, served: &Served) {
     let lsn = HeaderValue::from(served.lsn.0);
     headers.insert(headers::RANGE_ID, HeaderValue::from(served.range_id));
-    if let Some(token) = session::token_value(served) {
-        headers.insert(headers::SESSION_TOKEN, token);
-    }
+    headers.insert(headers::SESSION_TOKEN, session::token(served));
     headers.insert(headers::GLOBAL_COMMITTED_LSN, lsn.clone());
     headers.insert(headers::QUORUM_ACKED_LSN, lsn.clone());
     headers.insert(headers::LOCAL_LSN, lsn.clone());
@@ -288,11 +280,16 @@ fn put_served(headers: &mut HeaderMap, served: &Served) {
 fn put_owner(headers: &mut HeaderMap, container: &Container, address: &Address<'_>) {
     headers::put(headers, headers::CONTENT_PATH, container.rid.to_string());
     let (database, name) = (&container.database.name, &container.definition.name);
-    let path = match address.raw_container().filter(|_| address.is_by_names(database, name)) {
-        Some(raw) => raw.to_owned(),
-        None => format!("dbs/{}/colls/{}", encode(database), encode(name)),
-    };
-    headers::put(headers, headers::ALT_CONTENT_PATH, path);
+    let raw = address.raw_container().filter(|_| address.is_by_names(database, name));
+    match raw.map(HeaderValue::from_str) {
+        Some(Ok(raw)) => {
+            headers.insert(headers::ALT_CONTENT_PATH, raw);
+        }
+        _ => {
+            let path = format!("dbs/{}/colls/{}", encode(database), encode(name));
+            headers::put(headers, headers::ALT_CONTENT_PATH, path);
+        }
+    }
 }
 
 fn quoted(etag: &str) -> String {
@@ -302,13 +299,6 @@ fn quoted(etag: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_decimal_milliseconds() {
-        assert_eq!(millis(0), "0.000");
-        assert_eq!(millis(1_234_567), "1.234");
-        assert_eq!(millis(2_000_000_999), "2000.000");
-    }
 
     #[test]
     fn etags_are_quoted_once() {

@@ -57,10 +57,11 @@ fn bad_headers_are_refused_by_name_and_value() {
         ("x-ms-consistency-level", "Weak"),
         ("x-ms-max-item-count", "0"),
         ("x-ms-max-item-count", "ten"),
-        ("x-ms-documentdb-populatequotainfo", "perhaps"),
     ] {
         world.get("/dbs").header(name, value).refused(400, "0", value);
     }
+    let quota = "x-ms-documentdb-populatequotainfo";
+    world.get("/dbs/d/colls/c").header(quota, "perhaps").refused(400, "0", "perhaps");
     let create = || world.post(DOCS, r#"{"id":"1","pk":"a"}"#).key(r#"["a"]"#);
     create().header("x-ms-indexing-directive", "Sometimes").refused(400, "0", "Sometimes");
     create().header("x-ms-documentdb-is-upsert", "maybe").refused(400, "0", "maybe");

@@ -1,0 +1,141 @@
+//! Short texts for headers: numbers and GUIDs, written digit by digit.
+//!
+//! A point read answers with half a dozen of them. The standard formatting machinery would take more
+//! time than looking up the item, and a `String` with room to spare costs a second allocation when it
+//! becomes a header; here a text grows on the stack and is copied once.
+
+use http::HeaderValue;
+use partita_model::{Charge, Etag};
+
+/// The longest text is a quoted GUID of 38 characters, or a session token of 34.
+const BYTES_MAX: usize = 48;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// A text in the making.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    bytes: [u8; BYTES_MAX],
+    len: usize,
+}
+
+impl Text {
+    pub(crate) fn new() -> Text {
+        Text { bytes: [0; BYTES_MAX], len: 0 }
+    }
+
+    pub(crate) fn str(mut self, text: &str) -> Text {
+        for byte in text.bytes() {
+            self.push(byte);
+        }
+        self
+    }
+
+    pub(crate) fn number(self, number: u64) -> Text {
+        self.digits(number, 1)
+    }
+
+    /// A number with leading zeros up to this many digits.
+    pub(crate) fn digits(mut self, mut number: u64, digits_min: usize) -> Text {
+        let mut reversed = [b'0'; 20];
+        let mut len = 0;
+        for digit in &mut reversed {
+            if number == 0 && len >= digits_min {
+                break;
+            }
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+            len += 1;
+        }
+        for digit in reversed.iter().take(len).rev() {
+            self.push(*digit);
+        }
+        self
+    }
+
+    /// Sixteen bytes as a GUID.
+    pub(crate) fn guid(mut self, bytes: &[u8; 16]) -> Text {
+        for (index, byte) in bytes.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                self.push(b'-');
+            }
+            self.push(HEX[usize::from(byte >> 4)]);
+            self.push(HEX[usize::from(byte & 15)]);
+        }
+        self
+    }
+
+    pub(crate) fn value(&self) -> HeaderValue {
+        let written = self.bytes.get(..self.len).unwrap_or_default();
+        HeaderValue::from_bytes(written).expect("texts are made of printable ASCII characters")
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(slot) = self.bytes.get_mut(self.len) {
+            *slot = byte;
+            self.len += 1;
+        }
+    }
+}
+
+/// An ETag in its quotes.
+pub(crate) fn etag(etag: &Etag) -> HeaderValue {
+    Text::new().str("\"").guid(&etag.0).str("\"").value()
+}
+
+/// A charge with two decimals at most.
+pub(crate) fn charge(charge: Charge) -> HeaderValue {
+    let hundredths = (charge.0 * 100.0).round_ties_even() as u64;
+    let (whole, rest) = (hundredths / 100, hundredths % 100);
+    let text = Text::new().number(whole);
+    match rest {
+        0 => text.value(),
+        tenths if tenths % 10 == 0 => text.str(".").number(tenths / 10).value(),
+        rest => text.str(".").digits(rest, 2).value(),
+    }
+}
+
+/// A duration in milliseconds with three decimals.
+pub(crate) fn millis(nanos: u64) -> HeaderValue {
+    let micros = nanos / 1_000;
+    Text::new().number(micros / 1_000).str(".").digits(micros % 1_000, 3).value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        for number in [0, 1, 9, 10, 99, 100, 12_345, u64::from(u32::MAX), u64::MAX] {
+            assert_eq!(Text::new().number(number).value(), number.to_string());
+        }
+        assert_eq!(Text::new().digits(7, 3).value(), "007");
+        assert_eq!(Text::new().digits(1_234, 3).value(), "1234");
+    }
+
+    #[test]
+    fn etags_are_written_as_the_model_writes_them() {
+        let tag = Etag([0, 1, 0x7f, 0x80, 0xff, 5, 6, 7, 8, 9, 0xab, 11, 12, 13, 14, 0xf0]);
+        assert_eq!(etag(&tag), tag.quoted());
+    }
+
+    #[test]
+    fn charges_are_written_as_the_model_writes_them() {
+        for ru in [0.0, 1.0, 1.1, 5.71, 2.999, 10.05, 0.125, 400.5, 1_234.56, 100.0] {
+            assert_eq!(charge(Charge(ru)), Charge(ru).to_string());
+        }
+    }
+
+    #[test]
+    fn durations_are_decimal_milliseconds() {
+        assert_eq!(millis(0), "0.000");
+        assert_eq!(millis(1_234_567), "1.234");
+        assert_eq!(millis(2_000_000_999), "2000.000");
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_cut() {
+        assert_eq!(Text::new().str(&"x".repeat(100)).value().len(), BYTES_MAX);
+    }
+}
