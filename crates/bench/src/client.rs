@@ -111,6 +111,7 @@ fn is_success(answer: &[u8]) -> bool {
 /// What a load achieved.
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
+    pub(crate) answered: usize,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
 }
@@ -159,6 +160,7 @@ pub(crate) async fn load(
     let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
     Ok(Rate {
         per_second: counted as f64 / elapsed,
+        answered: latencies.len(),
         p50_ms: at(0.5).context("no request was answered")?,
         p99_ms: at(0.99).context("no request was answered")?,
     })

@@ -57,11 +57,9 @@ async fn create_all(server: &Server) -> Result<()> {
 /// Memory and processor use while nothing happens.
 async fn idle(which: &str, server: &Server, length: Duration) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = cpu_ticks(server.pid())?;
+    let before = server.cpu_seconds()?;
     tokio::time::sleep(length).await;
-    let ticks = cpu_ticks(server.pid())? - before;
-    // Linux counts processor time in hundredths of a second for every architecture we run on.
-    let percent = ticks as f64 / length.as_secs_f64();
+    let percent = (server.cpu_seconds()? - before) / length.as_secs_f64() * 100.0;
     println!(
         r#"{{"bench":"idle","store":"{which}","cpu_percent":{percent:.2},"rss_mb":{:.1}}}"#,
         rss_mb(server.pid())?
@@ -71,14 +69,6 @@ async fn idle(which: &str, server: &Server, length: Duration) -> Result<()> {
 
 fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
-}
-
-fn cpu_ticks(pid: u32) -> Result<u64> {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))?;
-    let after_name = stat.rsplit_once(')').context("no name in the process status")?.1;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let field = |n: usize| fields.get(n).and_then(|field| field.parse::<u64>().ok());
-    Ok(field(11).context("no user time")? + field(12).context("no system time")?)
 }
 
 fn rss_mb(pid: u32) -> Result<f64> {
