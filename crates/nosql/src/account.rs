@@ -1,8 +1,8 @@
 //! `GET /`: the account, as SDKs read it before anything else.
 //!
-//! Clients send all further requests to the endpoints named here, so they are built from the scheme,
-//! host and port that the client itself used: behind a port mapping or under another name the
-//! server still is where the client found it.
+//! Clients send all further requests to the endpoints named here, so they are built from the
+//! scheme, host and port that the client itself used: behind a port mapping or under another name
+//! the server still is where the client found it.
 
 use std::net::{IpAddr, SocketAddr};
 

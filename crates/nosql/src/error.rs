@@ -1,8 +1,8 @@
 //! One row per kind of error: status, sub-status and code of this wire.
 //!
 //! The match is exhaustive without a wildcard, so a new kind does not compile until this door has
-//! answered for it. SDKs act on status and sub-status alone; the text is for people, in the shape in
-//! which the service wraps it.
+//! answered for it. SDKs act on status and sub-status alone; the text is for people, in the shape
+//! in which the service wraps it.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use http::StatusCode;

@@ -1,7 +1,7 @@
 //! The protocol's headers: every name once, and readers that say what is wrong with a value.
 //!
-//! A reader answers `None` for an absent header and a clear 400 for one that makes no sense; nothing
-//! is guessed. Booleans come as `True`, `true` and `TRUE`, depending on the SDK.
+//! A reader answers `None` for an absent header and a clear 400 for one that makes no sense;
+//! nothing is guessed. Booleans come as `True`, `true` and `TRUE`, depending on the SDK.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use partita_engine::{EtagPattern, Indexing, KeyRequired, PageRequest};

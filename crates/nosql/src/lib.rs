@@ -7,7 +7,7 @@
 //! ```text
 //!   link      raw path            → what is addressed, and what the client signed
 //!   auth      headers, link       → who asks
-//!   request   headers, link, body → Op and Context          all validation that is the protocol's own
+//!   request   headers, link, body → Op and Context      validation that is the protocol's own
 //!   (engine)  Op                  → Reply
 //!   response  Reply               → status, headers, body
 //!   error     ErrorKind           → status, sub-status, code, body

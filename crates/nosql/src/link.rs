@@ -1,16 +1,17 @@
 //! Resource links: from the raw path of a request to what it addresses and what its client signed.
 //!
-//! Routing is positional. The raw path is cut at its slashes first and each piece is percent-decoded
-//! once afterwards, so a database may be called `colls` and an id may hold `%2F`-like text. Empty
-//! pieces are skipped: some SDKs end every path with a slash, and some begin with two.
+//! Routing is positional. The raw path is cut at its slashes first and each piece is
+//! percent-decoded once afterwards, so a database may be called `colls` and an id may hold
+//! `%2F`-like text. Empty pieces are skipped: some SDKs end every path with a slash, and some begin
+//! with two.
 //!
-//! The protocol has no query strings, but JavaScript clients send an id with a question mark as it is:
-//! behind an item's id, what looks like a query is the rest of the id.
+//! The protocol has no query strings, but JavaScript clients send an id with a question mark as it
+//! is: behind an item's id, what looks like a query is the rest of the id.
 //!
-//! A client signs the *link* of the addressed resource: its decoded path, or for feeds and creations
-//! the path of the parent. Paths made of resource ids are signed by their last id alone, in lower
-//! case. Which of both a path is cannot always be told from its text (`AAAAAQ==` is also a valid
-//! name), so [`Address::signing`] gives every form that the client may have meant.
+//! A client signs the *link* of the addressed resource: its decoded path, or for feeds and
+//! creations the path of the parent. Paths made of resource ids are signed by their last id alone,
+//! in lower case. Which of both a path is cannot always be told from its text (`AAAAAQ==` is also a
+//! valid name), so [`Address::signing`] gives every form that the client may have meant.
 
 use std::borrow::Cow;
 
@@ -144,7 +145,8 @@ fn type_and_link<'a>(segments: &[&'a str]) -> (&'a str, usize) {
     (segments.get(kind).copied().unwrap_or_default(), linked)
 }
 
-/// A path longer than any resource's is refused, but first its client is authenticated as any other.
+/// A path longer than any resource's is refused, but first its client is authenticated as any
+/// other.
 fn sign_unknown(path: &str) -> Result<Signing<'_>> {
     let segments: Vec<&str> = path.split('/').filter(|piece| !piece.is_empty()).collect();
     let (resource_type, linked) = type_and_link(&segments);

@@ -1,8 +1,8 @@
 //! Short texts for headers: numbers and GUIDs, written digit by digit.
 //!
-//! A point read answers with half a dozen of them. The standard formatting machinery would take more
-//! time than looking up the item, and a `String` with room to spare costs a second allocation when it
-//! becomes a header; here a text grows on the stack and is copied once.
+//! A point read answers with half a dozen of them. The standard formatting machinery would take
+//! more time than looking up the item, and a `String` with room to spare costs a second allocation
+//! when it becomes a header; here a text grows on the stack and is copied once.
 
 use http::HeaderValue;
 use partita_model::{Charge, Etag};

@@ -1,8 +1,8 @@
 //! From the database's reply to HTTP: status, headers, body.
 //!
-//! A reply's facts become headers here for errors as well as for successes: SDKs learn their session
-//! token from a 404 or 409 too. A point read's body is the stored text itself; nothing is parsed or
-//! copied. `partitions` writes what is told of a container's partitions.
+//! A reply's facts become headers here for errors as well as for successes: SDKs learn their
+//! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
+//! parsed or copied. `partitions` writes what is told of a container's partitions.
 
 mod partitions;
 
@@ -62,7 +62,8 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Fai
     }
 }
 
-/// The answer to a failed request; `headers` may hold what is known of the partition that served it.
+/// The answer to a failed request; `headers` may hold what is known of the partition that served
+/// it.
 pub(crate) fn failure(
     failure: &Failure,
     mut headers: HeaderMap,

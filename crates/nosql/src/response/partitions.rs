@@ -1,5 +1,5 @@
-//! What this wire tells about a container beside its definition: its partition key ranges, the sizes
-//! of its partitions, and what it may hold.
+//! What this wire tells about a container beside its definition: its partition key ranges, the
+//! sizes of its partitions, and what it may hold.
 
 use partita_engine::{Container, Partition, PartitionStatistics};
 use partita_model::{ContainerRid, Object, RangeRid, Value};

@@ -1,9 +1,10 @@
 //! Every request that the Python and the JavaScript SDK sent for about 45 calls each, as recorded
 //! from them, is answered as the SDK expects.
 //!
-//! The recordings were made against a stub that always gave the same resource ids, ETags and session
-//! tokens; those are replaced by the real ones. Some of the items they read are made before. The
-//! transcripts say what each request was answered with, and for 501 which feature was named.
+//! The recordings were made against a stub that always gave the same resource ids, ETags and
+//! session tokens; those are replaced by the real ones. Some of the items they read are made
+//! before. The transcripts say what each request was answered with, and for 501 which feature was
+//! named.
 
 use std::fmt::Write;
 
