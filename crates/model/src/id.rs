@@ -243,11 +243,12 @@ pub fn check_resource_name(kind: &str, name: &str) -> Result<()> {
     let chars_max = limits::RESOURCE_NAME_CHARS_MAX;
     let chars_len = name.chars().count();
     if chars_len == 0 {
-        return Err(Error::bad_request(format!("the {kind} id is empty: give it a name")));
+        return Err(Error::bad_request(format!("the {kind} id is empty. {}", ensure(chars_max))));
     }
     if chars_len > chars_max {
         return Err(Error::bad_request(format!(
-            "the {kind} id has {chars_len} characters: the limit is {chars_max}"
+            "the {kind} id has {chars_len} characters. {}",
+            ensure(chars_max)
         )));
     }
     if let Some(c) = name.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
@@ -263,16 +264,22 @@ pub fn check_resource_name(kind: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// The service's advice on the length of ids, which clients look for.
+fn ensure(limit: usize) -> String {
+    format!("Ensure to provide a unique non-empty string less than '{limit}' characters.")
+}
+
 /// May an item have this id?
 pub fn check_item_id(id: &str) -> Result<()> {
     let bytes_max = limits::ITEM_ID_BYTES_MAX;
     if id.is_empty() {
-        return Err(Error::bad_request("the item id is empty: give it at least one character"));
+        return Err(Error::bad_request(format!("the item id is empty. {}", ensure(bytes_max + 1))));
     }
     if id.len() > bytes_max {
         return Err(Error::bad_request(format!(
-            "the item id has {} bytes: the limit is {bytes_max}",
-            id.len()
+            "the item id has {} bytes. {}",
+            id.len(),
+            ensure(bytes_max + 1)
         )));
     }
     if let Some(c) = id.chars().find(|c| matches!(c, '/' | '\\')) {

@@ -342,8 +342,10 @@ fn parse_paths(object: &Object, kind: KeyKind) -> Result<Vec<PropertyPath>> {
         KeyKind::MultiHash => (limits::PARTITION_KEY_PATHS_MAX, "one to three paths"),
     };
     if values.is_empty() || values.len() > max {
+        let service = if values.is_empty() { "No" } else { "Too many" };
         return Err(Error::bad_request(format!(
-            "'partitionKey.paths' has {} paths; a key of kind {kind:?} has {count}",
+            "{service} partition key paths: 'partitionKey.paths' has {}; a key of kind {kind:?} has \
+             {count}",
             values.len()
         )));
     }

@@ -24,7 +24,7 @@ use partita_model::{ContainerRid, DatabaseRid, OfferRid};
 pub(crate) use changes::Changes;
 pub(crate) use resolve::{AddressedBy, Resolved};
 pub use resource::{Container, Database, Offer, Partition, Policies};
-pub(crate) use rids::RidSource;
+pub(crate) use rids::{FreshRid, RidSource};
 pub(crate) use store::CatalogStore;
 
 /// All resources at one moment.

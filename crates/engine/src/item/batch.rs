@@ -16,10 +16,17 @@ use crate::index;
 use crate::keys::{self, ItemKey, Total};
 use crate::record::ItemRecord;
 
-/// The version of an item that is about to be written.
-#[derive(Debug)]
-pub(super) struct NewVersion {
-    pub(super) record: ItemRecord,
+/// The way of an item from what is stored to what shall be.
+#[derive(Clone, Copy)]
+pub(super) struct Transition<'a> {
+    /// Where the item is.
+    pub(super) from: &'a Place,
+    /// Where it will be: the same place, or that of another id under the same partition key.
+    pub(super) to: &'a Place,
+    /// The stored version, also an expired one.
+    pub(super) old: Option<&'a Current>,
+    /// None: the item goes.
+    pub(super) new: Option<&'a ItemRecord>,
 }
 
 /// What a batch amounts to, for its price.
@@ -31,88 +38,156 @@ pub(super) struct Counts {
     pub(super) index_entries: u64,
 }
 
-/// The batch that leads from the stored version (expired ones included) to the new one.
+/// The batch of a transition.
 pub(super) fn build(
-    place: &Place,
+    way: Transition<'_>,
     view: &dyn Snapshot,
-    old: Option<&Current>,
-    new: Option<&NewVersion>,
     now_seconds: u64,
 ) -> Result<(Batch, Counts)> {
     let mut batch = Batch::new();
     let mut counts = Counts::default();
-    expect(&mut batch, place, old);
-    let new_record = new.map(|version| &version.record);
-    put_item(&mut batch, place, old, new_record, &mut counts);
-    change_terms(&mut batch, place, old, new_record, &mut counts)?;
-    change_rid(&mut batch, place, old, new_record);
-    change_uniques(&mut batch, place, view, old, new_record, now_seconds)?;
-    let kind = match (old.filter(|current| current.live), new) {
-        (None, Some(_)) => feed::Kind::Create,
-        (Some(_), Some(_)) => feed::Kind::Replace,
-        (_, None) => feed::Kind::Delete,
-    };
-    batch.log(feed::ordinal(0), feed::encode(kind, &place.item_key));
+    way.expect(&mut batch);
+    way.put_item(&mut batch, &mut counts);
+    way.change_terms(&mut batch, &mut counts)?;
+    way.change_rid(&mut batch);
+    way.change_uniques(&mut batch, view, now_seconds)?;
+    way.log(&mut batch);
     Ok((batch, counts))
 }
 
-fn expect(batch: &mut Batch, place: &Place, old: Option<&Current>) {
-    let key = place.item_key.clone();
-    match old {
-        Some(current) => batch.expect_unchanged(Space::Items, key, current.lsn),
-        None => batch.expect_absent(Space::Items, key),
+impl Transition<'_> {
+    /// Whether the item gets another key: then everything that leads to it must be written anew.
+    fn moves(&self) -> bool {
+        self.from.item_key != self.to.item_key
     }
-}
 
-fn put_item(
-    batch: &mut Batch,
-    place: &Place,
-    old: Option<&Current>,
-    new: Option<&ItemRecord>,
-    counts: &mut Counts,
-) {
-    let size = |record: &ItemRecord| place.item_key.len() + record.body.len();
-    let (mut items, mut bytes) = (0_i64, 0_i64);
-    if let Some(current) = old {
-        items -= 1;
-        bytes -= signed(size(&current.record));
-        counts.versions += 1;
-        counts.bytes += current.record.body.len() as u64;
+    fn old_record(&self) -> Option<&ItemRecord> {
+        self.old.map(|current| &current.record)
     }
-    match new {
-        Some(record) => {
-            items += 1;
-            bytes += signed(size(record));
+
+    fn expect(&self, batch: &mut Batch) {
+        let key = self.from.item_key.clone();
+        match self.old {
+            Some(current) => batch.expect_unchanged(Space::Items, key, current.lsn),
+            None => batch.expect_absent(Space::Items, key),
+        }
+        if self.moves() {
+            batch.expect_absent(Space::Items, self.to.item_key.clone());
+        }
+    }
+
+    fn put_item(&self, batch: &mut Batch, counts: &mut Counts) {
+        let (mut items, mut bytes) = (0_i64, 0_i64);
+        if let Some(record) = self.old_record() {
+            items -= 1;
+            bytes -= size(self.from, record);
             counts.versions += 1;
             counts.bytes += record.body.len() as u64;
-            batch.put(Space::Items, place.item_key.clone(), record.encode());
         }
-        None => batch.delete(Space::Items, place.item_key.clone()),
+        if let Some(record) = self.new {
+            items += 1;
+            bytes += size(self.to, record);
+            counts.versions += 1;
+            counts.bytes += record.body.len() as u64;
+            batch.put(Space::Items, self.to.item_key.clone(), record.encode());
+        }
+        if self.new.is_none() || self.moves() {
+            batch.delete(Space::Items, self.from.item_key.clone());
+        }
+        let head = keys::head(&self.to.epk, &self.to.key);
+        batch.add(Space::Meta, head, keys::head_delta(items, bytes));
+        batch.add(Space::Meta, keys::total(Total::Items), items);
+        batch.add(Space::Meta, keys::total(Total::Bytes), bytes);
     }
-    let head = keys::head(&place.epk, &place.key);
-    batch.add(Space::Meta, head, keys::head_delta(items, bytes));
-    batch.add(Space::Meta, keys::total(Total::Items), items);
-    batch.add(Space::Meta, keys::total(Total::Bytes), bytes);
+
+    fn change_terms(&self, batch: &mut Batch, counts: &mut Counts) -> Result<()> {
+        let before = entries(&self.from.container, self.old_record())?;
+        let after = entries(&self.to.container, self.new)?;
+        for key in before.difference(&after) {
+            batch.delete(Space::Index, key.clone());
+            counts.index_entries += 1;
+        }
+        for key in after.iter().filter(|key| self.moves() || !before.contains(*key)) {
+            batch.put(Space::Index, key.clone(), self.to.item_key.clone());
+            counts.index_entries += 1;
+        }
+        Ok(())
+    }
+
+    fn change_rid(&self, batch: &mut Batch) {
+        let before = self.old_record().map(|record| record.rid);
+        let after = self.new.map(|record| record.rid);
+        if before == after && !self.moves() {
+            return;
+        }
+        if let Some(rid) = before.filter(|_| before != after) {
+            batch.delete(Space::Index, keys::rid(rid));
+        }
+        if let Some(rid) = after {
+            batch.put(Space::Index, keys::rid(rid), self.to.item_key.clone());
+        }
+    }
+
+    fn change_uniques(&self, batch: &mut Batch, view: &dyn Snapshot, now: u64) -> Result<()> {
+        let place = self.to;
+        if place.container.definition.unique_keys.is_empty() {
+            return Ok(());
+        }
+        let guards = |record| unique_keys(&place.container, &place.epk, &place.key, record);
+        let before = guards(self.old_record())?;
+        let after = guards(self.new)?;
+        for key in before.iter().filter(|key| !after.contains(key)) {
+            // An expired item's claim may have passed to another item already.
+            if let Some(claim) = view.get(Space::Index, key)?
+                && claim.value == self.from.item_key
+            {
+                batch.expect_unchanged(Space::Index, key.clone(), claim.lsn);
+                batch.delete(Space::Index, key.clone());
+            }
+        }
+        for key in after {
+            match view.get(Space::Index, &key)? {
+                None => batch.expect_absent(Space::Index, key.clone()),
+                Some(claim) if claim.value == self.from.item_key && !self.moves() => continue,
+                Some(claim)
+                    if claim.value == self.from.item_key
+                        || abandoned(place, view, &claim.value, now)? =>
+                {
+                    batch.expect_unchanged(Space::Index, key.clone(), claim.lsn);
+                }
+                Some(_) => return Err(taken()),
+            }
+            batch.put(Space::Index, key, place.item_key.clone());
+        }
+        Ok(())
+    }
+
+    fn log(&self, batch: &mut Batch) {
+        let mut log = |position, kind, place: &Place| {
+            batch.log(feed::ordinal(position), feed::encode(kind, &place.item_key));
+        };
+        match (self.old.filter(|current| current.live), self.new) {
+            (Some(_), Some(_)) if self.moves() => {
+                log(0, feed::Kind::Delete, self.from);
+                log(1, feed::Kind::Create, self.to);
+            }
+            (None, Some(_)) => log(0, feed::Kind::Create, self.to),
+            (Some(_), Some(_)) => log(0, feed::Kind::Replace, self.to),
+            (_, None) => log(0, feed::Kind::Delete, self.from),
+        }
+    }
 }
 
-fn change_terms(
-    batch: &mut Batch,
-    place: &Place,
-    old: Option<&Current>,
-    new: Option<&ItemRecord>,
-    counts: &mut Counts,
-) -> Result<()> {
-    let before = entries(&place.container, old.map(|current| &current.record))?;
-    let after = entries(&place.container, new)?;
-    for key in before.difference(&after) {
-        batch.delete(Space::Index, key.clone());
-        counts.index_entries += 1;
-    }
-    for key in after.difference(&before) {
-        batch.put(Space::Index, key.clone(), place.item_key.clone());
-        counts.index_entries += 1;
-    }
-    Ok(())
+fn taken() -> Error {
+    Error::conflict(
+        "Unique index constraint violation: another item of this partition key has the same values \
+         under a unique key",
+    )
+}
+
+/// What an item counts for.
+fn size(place: &Place, record: &ItemRecord) -> i64 {
+    i64::try_from(place.item_key.len() + record.body.len()).unwrap_or(i64::MAX)
 }
 
 /// The index entries of a version.
@@ -138,62 +213,6 @@ pub(crate) fn derived_entries(
     all.push(keys::rid(record.rid));
     all.extend(unique_keys(container, &key.epk, &key.key, Some(record))?);
     Ok(all)
-}
-
-fn change_rid(batch: &mut Batch, place: &Place, old: Option<&Current>, new: Option<&ItemRecord>) {
-    let before = old.map(|current| current.record.rid);
-    let after = new.map(|record| record.rid);
-    if before == after {
-        return;
-    }
-    if let Some(rid) = before {
-        batch.delete(Space::Index, keys::rid(rid));
-    }
-    if let Some(rid) = after {
-        batch.put(Space::Index, keys::rid(rid), place.item_key.clone());
-    }
-}
-
-fn change_uniques(
-    batch: &mut Batch,
-    place: &Place,
-    view: &dyn Snapshot,
-    old: Option<&Current>,
-    new: Option<&ItemRecord>,
-    now_seconds: u64,
-) -> Result<()> {
-    if place.container.definition.unique_keys.is_empty() {
-        return Ok(());
-    }
-    let guards = |record| unique_keys(&place.container, &place.epk, &place.key, record);
-    let before = guards(old.map(|current| &current.record))?;
-    let after = guards(new)?;
-    for key in before.iter().filter(|key| !after.contains(key)) {
-        // An expired item's claim may have passed to another item already.
-        if let Some(claim) = view.get(Space::Index, key)?
-            && claim.value == place.item_key
-        {
-            batch.expect_unchanged(Space::Index, key.clone(), claim.lsn);
-            batch.delete(Space::Index, key.clone());
-        }
-    }
-    for key in after {
-        match view.get(Space::Index, &key)? {
-            None => batch.expect_absent(Space::Index, key.clone()),
-            Some(claim) if claim.value == place.item_key => continue,
-            Some(claim) if abandoned(place, view, &claim.value, now_seconds)? => {
-                batch.expect_unchanged(Space::Index, key.clone(), claim.lsn);
-            }
-            Some(_) => {
-                return Err(Error::conflict(
-                    "Unique index constraint violation: another item of this partition key has the \
-                     same values under a unique key",
-                ));
-            }
-        }
-        batch.put(Space::Index, key, place.item_key.clone());
-    }
-    Ok(())
 }
 
 /// Whether the item that claims a unique key has outlived its time.
@@ -237,8 +256,4 @@ fn put_unique_value(out: &mut Vec<u8>, value: Option<Raw<'_>>) {
             keycode::put_str(out, raw.text());
         }
     }
-}
-
-fn signed(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use partita_model::{Document, Error, Patch, Result, SystemProperties, limits, stamp, unstamp};
 use partita_query::Filter;
-use partita_storage::StorageError;
+use partita_storage::{Batch, Snapshot, Space, StorageError};
 
-use super::batch::{self, NewVersion};
+use super::batch::{self, Transition};
 use super::draft::{Draft, too_large};
 use super::{Current, Place, check_match, failed_condition, not_found};
+use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
@@ -48,10 +49,7 @@ impl Database {
         let place = draft.place(&container);
         self.write_item(work, &place, &|current| match current {
             None => Ok(Next::Put(Cow::Borrowed(&draft))),
-            Some(_) => Err(Error::conflict(format!(
-                "Entity with the specified id already exists in the system: '{}'",
-                draft.id
-            ))),
+            Some(_) => Err(exists(&draft.id)),
         })
         .await
     }
@@ -96,13 +94,6 @@ impl Database {
             Some(_) => self.place(work, path)?,
             None => draft.place(&container),
         };
-        if draft.id != addressed.id {
-            return Err(Error::bad_request(format!(
-                "The 'id' in the body, '{}', is not the one of the item addressed, '{}'; an id \
-                 cannot be changed",
-                draft.id, addressed.id
-            )));
-        }
         self.write_item(work, &addressed, &|current| {
             let record = current.ok_or_else(|| not_found(&addressed.id))?;
             check_match(condition.as_ref(), record)?;
@@ -199,43 +190,50 @@ impl Database {
         work: &mut Work<'_>,
         place: &Place,
         decide: &Decide<'_>,
-        rid: &mut Option<u64>,
+        rid: &mut Option<FreshRid>,
     ) -> Result<Prepared> {
         let view = self.open_view(work, place)?;
         let stored = self.current(work, &*view, place)?;
         let live = stored.as_ref().filter(|current| current.live);
-        let next = match decide(live.map(|current| &current.record))? {
-            Next::Put(draft) => {
-                let (fresh, mark) = match (live, *rid) {
-                    (Some(current), _) => (current.record.rid, None),
-                    (None, Some(rid)) => (rid, None),
-                    (None, None) => {
-                        let fresh = place.partition().rids.take(&*view)?;
-                        *rid = Some(fresh.rid);
-                        (fresh.rid, fresh.mark)
-                    }
-                };
-                Some((self.new_version(place, &draft, fresh), mark))
-            }
+        let draft = match decide(live.map(|current| &current.record))? {
+            Next::Put(draft) => Some(draft),
             Next::Remove => None,
         };
-        let (version, mark) = next.map_or((None, None), |(version, mark)| (Some(version), mark));
-        let (mut batch, counts) =
-            batch::build(place, &*view, stored.as_ref(), version.as_ref(), self.now_seconds())?;
+        let moved = match &draft {
+            Some(draft) if draft.id != place.id => Some(free_place(draft, place, &*view)?),
+            Some(_) | None => None,
+        };
+        let mut mark = None;
+        let record = match &draft {
+            None => None,
+            Some(draft) => {
+                let item_rid = match live {
+                    Some(current) => current.record.rid,
+                    None => {
+                        let fresh = take_rid(rid, place, &*view)?;
+                        mark = fresh.mark;
+                        fresh.rid
+                    }
+                };
+                Some(self.new_record(place, draft, item_rid))
+            }
+        };
+        let to = moved.as_ref().unwrap_or(place);
+        let way = Transition { from: place, to, old: stored.as_ref(), new: record.as_ref() };
+        let (mut batch, counts) = batch::build(way, &*view, self.now_seconds())?;
         if let Some(mark) = mark {
-            let value = mark.to_be_bytes().to_vec();
-            batch.put(partita_storage::Space::Meta, keys::rid_mark(), value);
+            batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
         }
-        Ok(Prepared { batch, counts, outcome: outcome(live, version) })
+        Ok(Prepared { batch, counts, outcome: outcome(live, record) })
     }
 
-    fn new_version(&self, place: &Place, draft: &Draft, rid: u64) -> NewVersion {
+    fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {
         let (etag, ts) = self.fresh_stamp();
         let container = &place.container;
         let item_rid = container.item_rid(rid).to_string();
         let self_link = format!("{}docs/{item_rid}/", container.self_link());
         let system = SystemProperties { rid: &item_rid, self_link: &self_link, etag, ts };
-        let record = ItemRecord {
+        ItemRecord {
             indexed: draft.indexed,
             policy_version: container.policies.current,
             ts: u32::try_from(ts).unwrap_or(u32::MAX),
@@ -243,19 +241,39 @@ impl Database {
             etag,
             rid,
             body: Bytes::from(stamp(&draft.text, &system)),
-        };
-        NewVersion { record }
+        }
     }
 }
 
+/// The resource id of a new item: taken once, whatever the number of attempts.
+fn take_rid(taken: &mut Option<FreshRid>, place: &Place, view: &dyn Snapshot) -> Result<FreshRid> {
+    match taken {
+        Some(rid) => Ok(*rid),
+        None => Ok(*taken.insert(place.partition().rids.take(view)?)),
+    }
+}
+
+/// The place that a replaced item moves to when its id changes.
+fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place> {
+    let to = draft.place(&from.container);
+    match view.get(Space::Items, &to.item_key)? {
+        None => Ok(to),
+        Some(_) => Err(exists(&draft.id)),
+    }
+}
+
+fn exists(id: &str) -> Error {
+    Error::conflict(format!("Entity with the specified id already exists in the system: '{id}'"))
+}
+
 struct Prepared {
-    batch: partita_storage::Batch,
+    batch: Batch,
     counts: batch::Counts,
     outcome: Outcome,
 }
 
-fn outcome(live: Option<&Current>, version: Option<NewVersion>) -> Outcome {
-    let Some(version) = version else { return Outcome::Deleted };
+fn outcome(live: Option<&Current>, record: Option<ItemRecord>) -> Outcome {
+    let Some(record) = record else { return Outcome::Deleted };
     let change = if live.is_some() { Change::Replaced } else { Change::Created };
-    Outcome::Item { etag: version.record.etag, body: ItemBody(version.record.body), change }
+    Outcome::Item { etag: record.etag, body: ItemBody(record.body), change }
 }

@@ -300,3 +300,26 @@ fn an_item_enters_the_index_by_policy_or_by_request() {
     assert_eq!(terms(&manual, Indexing::ByPolicy), 0);
     assert_eq!(terms(&manual, Indexing::Include), 4);
 }
+
+#[test]
+fn a_replace_may_rename_an_item_within_its_partition_key() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        let unique = r#""uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}"#;
+        bench.make_container(throughput, &format!("{KEY_PK},{unique}"));
+        let first = body(&bench.create(r#"{"id":"old","pk":"a","u":1,"v":[1,2]}"#));
+        bench.create(r#"{"id":"taken","pk":"a","u":2}"#).result.unwrap();
+        let key = r#"["a"]"#;
+        let rename = |id: &str, pk: &str| format!(r#"{{"id":"{id}","pk":"{pk}","u":1,"v":[2,3]}}"#);
+        let onto = bench.replace("old", key, &rename("taken", "a"), None);
+        assert_eq!(error(&onto), ErrorKind::Conflict);
+        let across = bench.replace("old", key, &rename("new", "b"), None);
+        assert_eq!(error(&across), ErrorKind::PartitionKeyMismatch);
+        let renamed = bench.replace("old", key, &rename("new", "a"), None);
+        assert_eq!(change(&renamed), Change::Replaced);
+        assert_eq!(text(&body(&renamed), "_rid"), text(&first, "_rid"));
+        assert_eq!(error(&bench.read("old", key)), ErrorKind::NotFound);
+        assert_eq!(body(&bench.read("new", key)), body(&renamed));
+        bench.assert_whole();
+    }
+}

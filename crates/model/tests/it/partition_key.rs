@@ -94,7 +94,10 @@ fn definitions_that_make_no_sense_are_refused_by_name() {
     refused(r#"{"paths":["/a","/b"]}"#, "exactly one path");
     refused(r#"{"paths":["/a","/b"],"kind":"Range"}"#, "exactly one path");
     refused(r#"{"paths":[],"kind":"MultiHash"}"#, "one to three paths");
-    refused(r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}"#, "has 4 paths");
+    refused(
+        r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}"#,
+        "Too many partition key paths: 'partitionKey.paths' has 4;",
+    );
     refused(r#"{"paths":["/a","/\"a\""],"kind":"MultiHash"}"#, "twice");
     refused(r#"{"paths":["/a"],"kind":"Hush"}"#, "'Hush'");
     refused(r#"{"paths":["/a"],"kind":2}"#, "'partitionKey.kind' must be a string");
