@@ -8,9 +8,6 @@
 //! All stores decide with this code, so that they cannot differ in what a batch means. A stored
 //! value is the record's LSN as 8 bytes big-endian followed by the value.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
-
 use bytes::Bytes;
 use partita_model::Lsn;
 
@@ -101,27 +98,23 @@ impl Prepared {
     /// Sums adds to one counter and refuses any other repetition: what two changes of one key in
     /// one batch mean would depend on their order, and nobody says so by accident.
     fn unite_repeated_keys(&mut self) -> Result<()> {
-        let mut seen: HashMap<(Space, bool, Vec<u8>), usize> = HashMap::new();
-        let mut united: Vec<Draft> = Vec::with_capacity(self.changes.len());
-        for draft in self.changes.drain(..) {
-            // A log's key is not complete yet, so it is compared with other logs only.
-            let is_log = matches!(draft.effect, Effect::Log(_));
-            match seen.entry((draft.space, is_log, draft.key.clone())) {
-                Slot::Vacant(slot) => {
-                    slot.insert(united.len());
-                    united.push(draft);
-                }
-                Slot::Occupied(slot) => {
-                    let first = united.get_mut(*slot.get()).map(|draft| &mut draft.effect);
-                    match (first, draft.effect) {
-                        (Some(Effect::Add(sum)), Effect::Add(delta)) => *sum = add(*sum, delta)?,
-                        _ => return Err(repeated(draft.space)),
-                    }
-                }
+        // Sorted, equal keys are neighbours. Logs, whose keys are not complete yet, are apart.
+        self.changes.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        let mut fault = None;
+        self.changes.dedup_by(|next, kept| {
+            if next.sort_key() != kept.sort_key() {
+                return false;
             }
-        }
-        self.changes = united;
-        Ok(())
+            let united = match (&mut kept.effect, &next.effect) {
+                (Effect::Add(sum), Effect::Add(delta)) => {
+                    add(*sum, *delta).map(|united| *sum = united)
+                }
+                _ => Err(repeated(next.space)),
+            };
+            fault = fault.take().or(united.err());
+            true
+        });
+        fault.map_or(Ok(()), Err)
     }
 
     /// Decides the batch: either every change with its final key and value, or why not.
@@ -149,6 +142,10 @@ impl Prepared {
 }
 
 impl Draft {
+    fn sort_key(&self) -> (Space, bool, &[u8]) {
+        (self.space, matches!(self.effect, Effect::Log(_)), &self.key)
+    }
+
     fn size_bytes(&self) -> usize {
         self.key.len()
             + match &self.effect {

@@ -12,16 +12,18 @@
 //! see [`super::health`]. Between groups the committer sleeps on its queue.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fjall::{Database, Keyspace, PersistMode};
+use fjall::{AbstractTree, Database, Keyspace, PersistMode};
 use partita_model::Lsn;
 
 use super::health::Health;
+use super::journal;
 use super::keys::{Family, group_key, lsn_value};
 use super::lane::{Lane, OpenLane};
 use super::mark::Mark;
@@ -40,6 +42,7 @@ const FLUSH_POLL: Duration = Duration::from_millis(2);
 /// The state that only the committer's thread touches.
 pub(super) struct Committer {
     lane: Arc<Lane>,
+    path: PathBuf,
     database: Database,
     spaces: Arc<Spaces>,
     view: Arc<View>,
@@ -74,10 +77,20 @@ impl Committer {
             commits: 0.into(),
             groups: 0.into(),
         });
-        let OpenLane { index: _, database, spaces, mark, group } = open;
+        let OpenLane { index: _, path, database, spaces, mark, group } = open;
         let shared = Arc::clone(&lane);
-        let committer =
-            Committer { lane, database, spaces, view, members, lsns, mark, group, durability };
+        let committer = Committer {
+            lane,
+            path,
+            database,
+            spaces,
+            view,
+            members,
+            lsns,
+            mark,
+            group,
+            durability,
+        };
         (committer, shared)
     }
 
@@ -88,9 +101,16 @@ impl Committer {
         while let Some(work) = self.lane.queue.take() {
             self.process(work);
         }
-        let finished = if orderly.load(Ordering::Acquire) { self.finish() } else { Ok(()) };
+        let is_orderly = orderly.load(Ordering::Acquire);
+        let finished = if is_orderly { self.finish() } else { Ok(Flushed::Partly) };
         self.lane.view.store(None);
-        finished
+        let path = self.path.clone();
+        // The engine lets go of its files.
+        drop(self);
+        match finished? {
+            Flushed::Wholly => journal::clear(&path),
+            Flushed::Partly => Ok(()),
+        }
     }
 
     fn process(&mut self, work: Vec<Work>) {
@@ -219,26 +239,39 @@ impl Committer {
     }
 
     /// Leaves everything in tables, so that the next start has nothing to replay.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self) -> Result<Flushed> {
         self.lane.health.check_not_poisoned()?;
+        let mut flushed = Flushed::Wholly;
         for keyspace in &self.spaces.keyspaces {
-            flush(keyspace)?;
+            if flush(keyspace)? == Flushed::Partly {
+                flushed = Flushed::Partly;
+            }
         }
         self.database.persist(PersistMode::SyncAll).map_err(engine_error)?;
         self.mark.advance(self.group)?;
-        self.mark.sync()
+        self.mark.sync()?;
+        Ok(flushed)
     }
 }
 
+/// Whether all records of a keyspace are in tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    Wholly,
+    Partly,
+}
+
 /// Writes a keyspace's memtables into tables, or gives up after a while.
-pub(super) fn flush(keyspace: &Keyspace) -> Result<()> {
+pub(super) fn flush(keyspace: &Keyspace) -> Result<Flushed> {
     keyspace.rotate_memtable().map_err(engine_error)?;
     let mut waited = Duration::ZERO;
     while keyspace.sealed_memtable_count() > 0 && waited < FLUSH_WAIT_MAX {
         thread::sleep(FLUSH_POLL);
         waited += FLUSH_POLL;
     }
-    Ok(())
+    let is_empty = keyspace.tree.active_memtable().is_empty();
+    let is_whole = is_empty && keyspace.sealed_memtable_count() == 0;
+    Ok(if is_whole { Flushed::Wholly } else { Flushed::Partly })
 }
 
 fn member(slot: usize) -> Member {

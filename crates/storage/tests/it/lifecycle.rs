@@ -155,6 +155,43 @@ fn a_store_that_was_not_closed_has_everything_all_the_same() {
 }
 
 #[test]
+fn a_closed_store_leaves_nothing_to_replay() {
+    let dir = TempDir::new();
+    for round in 0..4 {
+        let store = EmbeddedStore::open(dir.path(), lanes(2)).unwrap();
+        if round == 0 {
+            store.create_partitions(&[P, Q], Lsn(0)).unwrap();
+        }
+        for key in 0..50 {
+            put(&store, P, round * 50 + key, noise(key, 1000));
+            put(&store, Q, key, noise(round, 1000));
+        }
+        if round == 1 {
+            // Tables of the last level forget the engine's sequence numbers.
+            store.reclaim().unwrap();
+        }
+        store.close().unwrap();
+        for lane in ["lane-0", "lane-1"] {
+            let files = fs::read_dir(dir.path().join(lane)).unwrap().flatten();
+            let journals = files.filter(|file| file.path().extension().is_some());
+            let lengths: Vec<u64> = journals.map(|file| file.metadata().unwrap().len()).collect();
+            assert_eq!(lengths, [0]);
+        }
+    }
+    let store = open(dir.path());
+    let (p, q) = (store.snapshot(P).unwrap(), store.snapshot(Q).unwrap());
+    assert_eq!((p.lsn(), q.lsn()), (Lsn(200), Lsn(200)));
+    for key in 0..200 {
+        let item = p.get(Space::Items, &u64::to_be_bytes(key)).unwrap().unwrap();
+        assert_eq!(item.value, noise(key % 50, 1000));
+    }
+    for key in 0..50 {
+        let item = q.get(Space::Items, &u64::to_be_bytes(key)).unwrap().unwrap();
+        assert_eq!(item.value, noise(3, 1000), "the newest version");
+    }
+}
+
+#[test]
 fn closing_finishes_what_was_submitted() {
     let dir = TempDir::new();
     let store = open(dir.path());
