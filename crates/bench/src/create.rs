@@ -1,4 +1,5 @@
-//! Durable creates over HTTP against the engine alone: the same kind of batch, the same group commit.
+//! Durable creates over HTTP against the engine alone: the same kind of batch, the same group
+//! commit.
 
 use std::sync::Arc;
 

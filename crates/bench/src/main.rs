@@ -1,15 +1,15 @@
 //! Measures Partita against limits on the same machine in the same run.
 //!
 //! ```text
-//! partita-bench read     point reads over HTTP  :  a bare hyper server that returns the same bytes
-//! partita-bench create   durable creates over HTTP  :  the raw engine, same batches, same group commit
+//! partita-bench read         point reads over HTTP : a bare hyper server, same bytes
+//! partita-bench create       durable creates over HTTP : the raw engine, same batches and groups
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
-//! Both sides of a ratio are measured in turns, several times, and the medians are divided: what the
-//! machine does besides falls on both. Each result is one line of JSON. The servers are separate
-//! processes; the load comes from this one, over kept-alive connections with requests that are
-//! signed once, so that the client's own work is the same on both sides.
+//! Both sides of a ratio are measured in turns, several times, and the medians are divided: what
+//! the machine does besides falls on both. Each result is one line of JSON. The servers are
+//! separate processes; the load comes from this one, over kept-alive connections with requests that
+//! are signed once, so that the client's own work is the same on both sides.
 
 #![allow(clippy::print_stdout, reason = "the results are this program's output")]
 #![allow(clippy::disallowed_methods, reason = "measuring needs the clock")]

@@ -1,9 +1,9 @@
 //! The raw engine: fjall with nothing around it but the group commit that durability needs.
 //!
 //! One database and one committing thread per lane, as many lanes as the store has by default (one
-//! per core). Writers hand over batches of 18 keys (an item of 1 KB, 15 index entries, a feed record
-//! and a counter) and wait until theirs is on disk; the committer joins what waits, at most 64, into
-//! one write with one sync.
+//! per core). Writers hand over batches of 18 keys (an item of 1 KB, 15 index entries, a feed
+//! record and a counter) and wait until theirs is on disk; the committer joins what waits, at most
+//! 64, into one write with one sync.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -36,8 +36,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 
 type MakeRequest = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
 
-/// Loads one side and prints how it did; the processor time per request is what noise from the rest of
-/// the machine changes least.
+/// Loads one side and prints how it did; the processor time per request is what noise from the rest
+/// of the machine changes least.
 async fn measure(
     side: &str,
     server: &Server,

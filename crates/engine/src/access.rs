@@ -1,7 +1,7 @@
 //! May this caller do this? One function, one table.
 //!
-//! Who the caller is has been established before (the gateway's business). Read-only credentials may
-//! read databases, containers, items and offers, and change nothing.
+//! Who the caller is has been established before (the gateway's business). Read-only credentials
+//! may read databases, containers, items and offers, and change nothing.
 
 use partita_model::{Error, Result};
 

@@ -27,21 +27,27 @@ const STEP_ELEMENT: u8 = 0x02;
 const EMPTY_ARRAY: u8 = 0x09;
 const EMPTY_OBJECT: u8 = 0x0A;
 
-/// The system's properties that have no terms. `_ts` is not among them: the time of the last write is
-/// indexed like a property of the user. The resource id has a family of keys of its own, and nobody
-/// searches by the rest.
+/// The system's properties that have no terms. `_ts` is not among them: the time of the last write
+/// is indexed like a property of the user. The resource id has a family of keys of its own, and
+/// nobody searches by the rest.
 const WITHOUT_TERMS: [&str; 4] = ["_rid", "_self", "_etag", "_attachments"];
 
 /// The terms of a document, as it is stored, under a policy.
 pub(crate) fn terms(text: &str, policy: &IndexingPolicy) -> BTreeSet<Vec<u8>> {
     let mut terms = BTreeSet::new();
     Document::new(text).walk(&mut |path, leaf| {
-        let of_system = matches!(path.first(), Some(Step::Member(name)) if WITHOUT_TERMS.contains(&name.as_ref()));
-        if !of_system && policy.indexes(path) {
+        if !is_without_terms(path) && policy.indexes(path) {
             terms.insert(term(path, &leaf));
         }
     });
     terms
+}
+
+fn is_without_terms(path: &[Step<'_>]) -> bool {
+    match path.first() {
+        Some(Step::Member(name)) => WITHOUT_TERMS.contains(&name.as_ref()),
+        Some(Step::Element) | None => false,
+    }
 }
 
 fn term(path: &[Step<'_>], leaf: &Leaf<'_>) -> Vec<u8> {

@@ -15,8 +15,8 @@
 //!
 //! All parts are order-preserving and self-delimiting (`model::keycode`), so a prefix of a key is a
 //! range of keys. Items are in EPK order: a range of EPKs is a range of item keys, which is what
-//! feeds, splits and hierarchical prefixes rely on. Equal index values are in rid order, which ORDER
-//! BY ties rely on.
+//! feeds, splits and hierarchical prefixes rely on. Equal index values are in rid order, which
+//! ORDER BY ties rely on.
 //!
 //! The catalog partition has its own families, see `catalog/store.rs`.
 

@@ -4,15 +4,15 @@
 //! (the one entry), `catalog/` (what there is, and where), `item/` (reading and writing), `keys.rs`
 //! and `record.rs` (what it looks like in the store), `index.rs`, `pricing.rs`.
 //!
-//! **The life of a point read.** `Database::execute` → `item/mod.rs` resolves the container from the
-//! catalog's copy in memory, completes the key, hashes it, and finds the partition by binary search →
-//! `item/read.rs` takes a snapshot of that partition, checks the session token, and gets one record →
-//! the text inside it rises as it is; `pricing.rs` puts a number on what was used.
+//! **The life of a point read.** `Database::execute` → `item/mod.rs` resolves the container from
+//! the catalog's copy in memory, completes the key, hashes it, and finds the partition by binary
+//! search → `item/read.rs` takes a snapshot of that partition, checks the session token, and gets
+//! one record → the text inside it rises as it is; `pricing.rs` puts a number on what was used.
 //!
-//! **The life of a write.** `item/draft.rs` understands what was sent → `item/write.rs` looks at what
-//! is stored and decides → `item/batch.rs` computes everything that changes: item, index entries,
-//! counters, feed → the store decides in order and commits together with others → the ticket
-//! resolves when it is durable. A conflict goes back to "looks at what is stored".
+//! **The life of a write.** `item/draft.rs` understands what was sent → `item/write.rs` looks at
+//! what is stored and decides → `item/batch.rs` computes everything that changes: item, index
+//! entries, counters, feed → the store decides in order and commits together with others → the
+//! ticket resolves when it is durable. A conflict goes back to "looks at what is stored".
 //!
 //! Invariants:
 //! - Nothing here asks the operating system for time, randomness or threads: they are handed in.

@@ -3,8 +3,9 @@
 //! | Work | Price |
 //! |---|---|
 //! | point read | 1 for the first KB, 1/11 for each further one (100 KB: 10) |
-//! | create, or delete | 5 for the first KB, 5/11 for each further one (100 KB: 50), and 0.1 per index entry |
-//! | replace, upsert of an existing item, patch | both of it: the old version goes, the new one comes |
+//! | create, or delete | 5 for the first KB, 5/11 for each further one (100 KB: 50) |
+//! | the same, indexed | and 0.1 per index entry |
+//! | replace, upsert of an existing item, patch | both: one version goes, one comes |
 //! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
 //! | an item or page that is not there, a failed condition | a read of 1 KB |
 //! | account, names, partition key ranges | 1 |

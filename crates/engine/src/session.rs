@@ -2,8 +2,8 @@
 //!
 //! A token is `<range id>:<version>#<lsn>` with possibly `#<region>=<lsn>` parts behind, several of
 //! them joined by commas. We write version -1 and no regions; we read all of it. The version of a
-//! token says how the account's regions were laid out; a token with a higher version than ours comes
-//! from a store that is ahead of us.
+//! token says how the account's regions were laid out; a token with a higher version than ours
+//! comes from a store that is ahead of us.
 
 use partita_model::{Error, ErrorKind, Lsn, Result};
 

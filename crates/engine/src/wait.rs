@@ -1,8 +1,8 @@
 //! Running an operation to its end on a thread that may wait.
 //!
-//! The engine's futures wait for nothing but a commit's ticket, so they need no runtime: parking the
-//! thread until the ticket's waker unparks it is all there is to it. Doors await operations; pool
-//! threads, jobs and tests use this.
+//! The engine's futures wait for nothing but a commit's ticket, so they need no runtime: parking
+//! the thread until the ticket's waker unparks it is all there is to it. Doors await operations;
+//! pool threads, jobs and tests use this.
 
 use std::future::Future;
 use std::pin::pin;

@@ -17,8 +17,8 @@
 //! - **Rid**: the resource id that the system gives, as opposed to the name that users give.
 //! - **Charge**: the request units (RU) of one request. **Usage**: the counts it is computed from.
 //! - **Feed**: the change feed.
-//! - **Door**: a protocol. Its synonyms (collection, document, shard key, graph, table, entity) live
-//!   only inside it.
+//! - **Door**: a protocol. Its synonyms (collection, document, shard key, graph, table, entity)
+//!   live only inside it.
 
 pub mod clock;
 pub mod consistency;

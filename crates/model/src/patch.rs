@@ -2,12 +2,12 @@
 //!
 //! A patch is a list of operations that are applied in order, all or none. Each names its target by
 //! a JSON pointer (`/address/lines/0`, `/tags/-`). It works on texts: the target is found in the
-//! stored text and the new literal spliced in, so that everything a patch does not name stays letter
-//! for letter as it was written, and what it brings is kept as the client wrote it.
+//! stored text and the new literal spliced in, so that everything a patch does not name stays
+//! letter for letter as it was written, and what it brings is kept as the client wrote it.
 //!
 //! | operation | target is there | target is not there |
 //! |---|---|---|
-//! | `add` | member: replaced; element: inserted before | member: created; `-` or the index after the last: appended |
+//! | `add` | member: replaced; element: inserted before | created; `-` or past the end: appended |
 //! | `set` | replaced | as `add` |
 //! | `replace` | replaced | refused |
 //! | `remove` | taken out | refused |

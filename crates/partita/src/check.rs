@@ -1,8 +1,8 @@
 //! `partita check`: is everything in a data directory whole?
 //!
-//! Two looks, both of all data: the store's (every acknowledged commit is there, every record can be
-//! read) and the database's (every item has its index entries, every index entry has its item, the
-//! counters add up). It repairs nothing. The server must not be running on the directory.
+//! Two looks, both of all data: the store's (every acknowledged commit is there, every record can
+//! be read) and the database's (every item has its index entries, every index entry has its item,
+//! the counters add up). It repairs nothing. The server must not be running on the directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! How fast the store commits, and what our contract costs on top of the bare engine.
 //!
 //! `raw_commits [--dir D] [--seconds S] [--writers N]`: N threads each submit one batch after the
-//! other (an item of 1 KB, 15 index entries, a feed record, a counter: 18 keys) and wait until it is
-//! durable. First through the store, then straight to the engine with the same files, lanes and
+//! other (an item of 1 KB, 15 index entries, a feed record, a counter: 18 keys) and wait until it
+//! is durable. First through the store, then straight to the engine with the same files, lanes and
 //! grouping but without expectations, LSNs, counters, views, marks or tickets. Prints lines and a
 //! last one in JSON.
 #![allow(clippy::print_stdout, reason = "a report")]

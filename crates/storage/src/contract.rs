@@ -117,7 +117,8 @@ pub enum Expect {
     Unchanged { space: Space, key: Vec<u8>, lsn: Lsn },
 }
 
-/// One change of one key. A batch changes a key at most once, except that [`Write::Add`] may repeat.
+/// One change of one key. A batch changes a key at most once, except that [`Write::Add`] may
+/// repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     Put {

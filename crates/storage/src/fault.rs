@@ -2,9 +2,9 @@
 //!
 //! It wraps any store and gives the layers above what a disk may give them on a bad day:
 //!
-//! - a **failed write**: the ticket resolves to `Poisoned`, and so does everything after it. Whether
-//!   the batch reached the inner store is decided by the seed too, because after a real failure
-//!   nobody knows either;
+//! - a **failed write**: the ticket resolves to `Poisoned`, and so does everything after it.
+//!   Whether the batch reached the inner store is decided by the seed too, because after a real
+//!   failure nobody knows either;
 //! - a **crash** at a chosen write: the same, but the store is gone (`Closed`), as after the end of
 //!   the process. Wrap the inner store anew to "restart";
 //! - a **failed read**: an `Io` error, once;

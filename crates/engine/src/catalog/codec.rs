@@ -1,7 +1,7 @@
 //! Catalog records as JSON texts, there and back.
 //!
-//! JSON because these records are few and small, because people who look into a store should be able
-//! to read them, and because a container's definition is JSON anyway.
+//! JSON because these records are few and small, because people who look into a store should be
+//! able to read them, and because a container's definition is JSON anyway.
 
 use std::sync::Arc;
 

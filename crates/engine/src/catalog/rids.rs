@@ -2,8 +2,8 @@
 //!
 //! A rid is 60 bits: the partition's range id in the upper 20, a counter in the lower 40. The
 //! counter lives in memory; what must survive a restart is only that no rid is given out twice. So
-//! every 1 024th write leaves a mark in the partition, in the same batch, that is 8 192 ahead of the
-//! counter; after a restart counting goes on from the mark, or from the newest item if that is
+//! every 1 024th write leaves a mark in the partition, in the same batch, that is 8 192 ahead of
+//! the counter; after a restart counting goes on from the mark, or from the newest item if that is
 //! later. The gap is far larger than the number of writes that can be under way at once.
 
 use std::sync::OnceLock;

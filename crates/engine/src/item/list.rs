@@ -1,9 +1,9 @@
 //! The feed of a container's items, page by page.
 //!
 //! Items come in EPK order: partition after partition, and within one in the order of their keys. A
-//! page ends on the number of items or bytes asked for. The continuation is the key of the last item
-//! delivered and nothing else, so it is good for any partition that holds the EPKs after it: it
-//! survives restarts and splits, and the server keeps nothing between two pages.
+//! page ends on the number of items or bytes asked for. The continuation is the key of the last
+//! item delivered and nothing else, so it is good for any partition that holds the EPKs after it:
+//! it survives restarts and splits, and the server keeps nothing between two pages.
 
 use std::ops::Bound;
 

@@ -2,9 +2,9 @@
 //!
 //! Every operation on one item begins the same way: the container is resolved, the key that the
 //! client sent is completed and hashed, and the hash names the partition ([`Place`]). From there a
-//! read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict (`write.rs`),
-//! where `draft.rs` understands what was sent and `batch.rs` computes everything that changes with an
-//! item. A feed walks items in EPK order (`list.rs`).
+//! read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict
+//! (`write.rs`), where `draft.rs` understands what was sent and `batch.rs` computes everything that
+//! changes with an item. A feed walks items in EPK order (`list.rs`).
 
 mod batch;
 mod draft;

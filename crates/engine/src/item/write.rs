@@ -1,9 +1,9 @@
 //! Writing one item: prepare on the caller's thread, decide in the store, and again on a conflict.
 //!
 //! The operations differ only in what they do given what is there: [`Database::write_item`] takes
-//! that decision as a closure and does the rest. Nothing is locked. What the decision relied on, the
-//! stored version or its absence, becomes an expectation of the batch; if another commit was faster
-//! the store says so, and the decision is taken again on what is there now.
+//! that decision as a closure and does the rest. Nothing is locked. What the decision relied on,
+//! the stored version or its absence, becomes an expectation of the batch; if another commit was
+//! faster the store says so, and the decision is taken again on what is there now.
 
 use std::borrow::Cow;
 use std::sync::Arc;

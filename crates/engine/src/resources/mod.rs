@@ -39,8 +39,8 @@ impl Database {
         Err(Error::retry_with("The resource is being changed by many requests at once: retry"))
     }
 
-    /// A new 32-bit number for a resource id. Ids are random, so that a re-created resource does not
-    /// get its predecessor's; numbers whose text would need escaping in a URL are passed over.
+    /// A new 32-bit number for a resource id. Ids are random, so that a re-created resource does
+    /// not get its predecessor's; numbers whose text would need escaping in a URL are passed over.
     fn fresh_rid<R: std::fmt::Display>(
         &self,
         make: impl Fn(u32) -> R,
@@ -64,7 +64,8 @@ pub(crate) fn fresh_etag(entropy: &dyn Entropy, ts: u64) -> Etag {
     Etag(bytes)
 }
 
-/// Whether a condition lets the reading of a resource go on; true means "the client has it already".
+/// Whether a condition lets the reading of a resource go on; true means "the client has it
+/// already".
 fn not_modified(condition: Option<&Condition>, etag: &Etag) -> Result<bool> {
     match condition {
         None => Ok(false),

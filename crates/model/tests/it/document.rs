@@ -121,11 +121,16 @@ proptest! {
     }
 
     #[test]
-    fn members_are_found_as_in_the_tree(object in generate::object(), seed: u64, name in generate::name()) {
+    fn members_are_found_as_in_the_tree(
+        object in generate::object(),
+        seed: u64,
+        name in generate::name(),
+    ) {
         let value = Value::Object(object);
         let text = compact_object(generate::messy_text(&value, seed).as_bytes()).unwrap();
         let document = Document::new(&text);
-        prop_assert_eq!(document.member(&name).map(|raw| raw.to_value()), value.get(&name).cloned());
+        let found = document.member(&name).map(|raw| raw.to_value());
+        prop_assert_eq!(found, value.get(&name).cloned());
         prop_assert_eq!(document.to_value(), value);
     }
 

@@ -16,85 +16,75 @@ fn patched(text: &str, operations: &str) -> Result<String, String> {
     })
 }
 
-/// Each line: a document, one operation, what comes out.
+/// A document, one operation, what comes out.
+const OPERATIONS: &[(&str, &str, &str)] = &[
+    // add
+    (r#"{}"#, r#"{"op":"add","path":"/a","value":1.50}"#, r#"{"a":1.50}"#),
+    (r#"{"a":1}"#, r#"{"op":"add","path":"/b","value":{"c":[]}}"#, r#"{"a":1,"b":{"c":[]}}"#),
+    (r#"{"a":1}"#, r#"{"op":"add","path":"/a","value":null}"#, r#"{"a":null}"#),
+    (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/0","value":0}"#, r#"{"a":[0,1,2]}"#),
+    (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/1","value":0}"#, r#"{"a":[1,0,2]}"#),
+    (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/2","value":0}"#, r#"{"a":[1,2,0]}"#),
+    (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/-","value":0}"#, r#"{"a":[1,2,0]}"#),
+    (r#"{"a":[]}"#, r#"{"op":"add","path":"/a/-","value":[]}"#, r#"{"a":[[]]}"#),
+    (r#"{"a":[]}"#, r#"{"op":"add","path":"/a/0","value":0}"#, r#"{"a":[0]}"#),
+    // set
+    (r#"{"a":[1,2]}"#, r#"{"op":"set","path":"/a/1","value":0}"#, r#"{"a":[1,0]}"#),
+    (r#"{"a":[1,2]}"#, r#"{"op":"set","path":"/a/-","value":0}"#, r#"{"a":[1,2,0]}"#),
+    (r#"{"a":{"b":1}}"#, r#"{"op":"set","path":"/a/c","value":"x"}"#, r#"{"a":{"b":1,"c":"x"}}"#),
+    // replace
+    (r#"{"a":[1,2]}"#, r#"{"op":"replace","path":"/a/0","value":0}"#, r#"{"a":[0,2]}"#),
+    (r#"{"a":{"b":1},"c":2}"#, r#"{"op":"replace","path":"/a","value":3}"#, r#"{"a":3,"c":2}"#),
+    // remove
+    (r#"{"a":1}"#, r#"{"op":"remove","path":"/a"}"#, r#"{}"#),
+    (r#"{"a":1,"b":2}"#, r#"{"op":"remove","path":"/a"}"#, r#"{"b":2}"#),
+    (r#"{"a":1,"b":2}"#, r#"{"op":"remove","path":"/b"}"#, r#"{"a":1}"#),
+    (r#"{"a":1,"b":2,"c":3}"#, r#"{"op":"remove","path":"/b"}"#, r#"{"a":1,"c":3}"#),
+    (r#"{"a":[1]}"#, r#"{"op":"remove","path":"/a/0"}"#, r#"{"a":[]}"#),
+    (r#"{"a":[1,2,3]}"#, r#"{"op":"remove","path":"/a/2"}"#, r#"{"a":[1,2]}"#),
+    // incr
+    (r#"{"n":1}"#, r#"{"op":"incr","path":"/n","value":-3}"#, r#"{"n":-2}"#),
+    (r#"{"n":1}"#, r#"{"op":"incr","path":"/n","value":0.5}"#, r#"{"n":1.5}"#),
+    (
+        r#"{"n":9007199254740993}"#,
+        r#"{"op":"incr","path":"/n","value":2}"#,
+        r#"{"n":9007199254740995}"#,
+    ),
+    (
+        r#"{"n":9223372036854775807}"#,
+        r#"{"op":"incr","path":"/n","value":1}"#,
+        r#"{"n":9.223372036854776e18}"#,
+    ),
+    (r#"{}"#, r#"{"op":"incr","path":"/n","value":1.0}"#, r#"{"n":1.0}"#),
+    (r#"{"n":[1]}"#, r#"{"op":"incr","path":"/n/0","value":1}"#, r#"{"n":[2]}"#),
+    // move
+    (
+        r#"{"a":{"b":"\u0041"}}"#,
+        r#"{"op":"move","from":"/a/b","path":"/c"}"#,
+        r#"{"a":{},"c":"\u0041"}"#,
+    ),
+    (r#"{"a":{"b":1},"c":2}"#, r#"{"op":"move","from":"/a/b","path":"/a"}"#, r#"{"a":1,"c":2}"#),
+    (r#"{"a":1,"b":2}"#, r#"{"op":"move","from":"/a","path":"/b"}"#, r#"{"b":1}"#),
+    (r#"{"a":[1,2,3]}"#, r#"{"op":"move","from":"/a/0","path":"/a/1"}"#, r#"{"a":[2,1,3]}"#),
+    (r#"{"a":1}"#, r#"{"op":"move","from":"/a","path":"/a"}"#, r#"{"a":1}"#),
+    // pointers
+    (
+        r#"{"a/b":{"m~n":1}}"#,
+        r#"{"op":"set","path":"/a~1b/m~0n","value":2}"#,
+        r#"{"a/b":{"m~n":2}}"#,
+    ),
+    (r#"{"~1":1}"#, r#"{"op":"remove","path":"/~01"}"#, r#"{}"#),
+    (r#"{"\u0061":{"0":1}}"#, r#"{"op":"set","path":"/a/0","value":2}"#, r#"{"\u0061":{"0":2}}"#),
+    (r#"{"a":1}"#, r#"{"op":"set","path":"/","value":2}"#, r#"{"a":1,"":2}"#),
+    (r#"{}"#, r#"{"op":"set","path":"/é\"\n","value":2}"#, r#"{"é\"\n":2}"#),
+];
+
 #[test]
 fn operations_do_what_the_service_does() {
-    for (text, operation, expected) in [
-        // add
-        (r#"{}"#, r#"{"op":"add","path":"/a","value":1.50}"#, r#"{"a":1.50}"#),
-        (r#"{"a":1}"#, r#"{"op":"add","path":"/b","value":{"c":[]}}"#, r#"{"a":1,"b":{"c":[]}}"#),
-        (r#"{"a":1}"#, r#"{"op":"add","path":"/a","value":null}"#, r#"{"a":null}"#),
-        (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/0","value":0}"#, r#"{"a":[0,1,2]}"#),
-        (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/1","value":0}"#, r#"{"a":[1,0,2]}"#),
-        (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/2","value":0}"#, r#"{"a":[1,2,0]}"#),
-        (r#"{"a":[1,2]}"#, r#"{"op":"add","path":"/a/-","value":0}"#, r#"{"a":[1,2,0]}"#),
-        (r#"{"a":[]}"#, r#"{"op":"add","path":"/a/-","value":[]}"#, r#"{"a":[[]]}"#),
-        (r#"{"a":[]}"#, r#"{"op":"add","path":"/a/0","value":0}"#, r#"{"a":[0]}"#),
-        // set
-        (r#"{"a":[1,2]}"#, r#"{"op":"set","path":"/a/1","value":0}"#, r#"{"a":[1,0]}"#),
-        (r#"{"a":[1,2]}"#, r#"{"op":"set","path":"/a/-","value":0}"#, r#"{"a":[1,2,0]}"#),
-        (
-            r#"{"a":{"b":1}}"#,
-            r#"{"op":"set","path":"/a/c","value":"x"}"#,
-            r#"{"a":{"b":1,"c":"x"}}"#,
-        ),
-        // replace
-        (r#"{"a":[1,2]}"#, r#"{"op":"replace","path":"/a/0","value":0}"#, r#"{"a":[0,2]}"#),
-        (r#"{"a":{"b":1},"c":2}"#, r#"{"op":"replace","path":"/a","value":3}"#, r#"{"a":3,"c":2}"#),
-        // remove
-        (r#"{"a":1}"#, r#"{"op":"remove","path":"/a"}"#, r#"{}"#),
-        (r#"{"a":1,"b":2}"#, r#"{"op":"remove","path":"/a"}"#, r#"{"b":2}"#),
-        (r#"{"a":1,"b":2}"#, r#"{"op":"remove","path":"/b"}"#, r#"{"a":1}"#),
-        (r#"{"a":1,"b":2,"c":3}"#, r#"{"op":"remove","path":"/b"}"#, r#"{"a":1,"c":3}"#),
-        (r#"{"a":[1]}"#, r#"{"op":"remove","path":"/a/0"}"#, r#"{"a":[]}"#),
-        (r#"{"a":[1,2,3]}"#, r#"{"op":"remove","path":"/a/2"}"#, r#"{"a":[1,2]}"#),
-        // incr
-        (r#"{"n":1}"#, r#"{"op":"incr","path":"/n","value":-3}"#, r#"{"n":-2}"#),
-        (r#"{"n":1}"#, r#"{"op":"incr","path":"/n","value":0.5}"#, r#"{"n":1.5}"#),
-        (
-            r#"{"n":9007199254740993}"#,
-            r#"{"op":"incr","path":"/n","value":2}"#,
-            r#"{"n":9007199254740995}"#,
-        ),
-        (
-            r#"{"n":9223372036854775807}"#,
-            r#"{"op":"incr","path":"/n","value":1}"#,
-            r#"{"n":9.223372036854776e18}"#,
-        ),
-        (r#"{}"#, r#"{"op":"incr","path":"/n","value":1.0}"#, r#"{"n":1.0}"#),
-        (r#"{"n":[1]}"#, r#"{"op":"incr","path":"/n/0","value":1}"#, r#"{"n":[2]}"#),
-        // move
-        (
-            r#"{"a":{"b":"\u0041"}}"#,
-            r#"{"op":"move","from":"/a/b","path":"/c"}"#,
-            r#"{"a":{},"c":"\u0041"}"#,
-        ),
-        (
-            r#"{"a":{"b":1},"c":2}"#,
-            r#"{"op":"move","from":"/a/b","path":"/a"}"#,
-            r#"{"a":1,"c":2}"#,
-        ),
-        (r#"{"a":1,"b":2}"#, r#"{"op":"move","from":"/a","path":"/b"}"#, r#"{"b":1}"#),
-        (r#"{"a":[1,2,3]}"#, r#"{"op":"move","from":"/a/0","path":"/a/1"}"#, r#"{"a":[2,1,3]}"#),
-        (r#"{"a":1}"#, r#"{"op":"move","from":"/a","path":"/a"}"#, r#"{"a":1}"#),
-        // pointers
-        (
-            r#"{"a/b":{"m~n":1}}"#,
-            r#"{"op":"set","path":"/a~1b/m~0n","value":2}"#,
-            r#"{"a/b":{"m~n":2}}"#,
-        ),
-        (r#"{"~1":1}"#, r#"{"op":"remove","path":"/~01"}"#, r#"{}"#),
-        (
-            r#"{"\u0061":{"0":1}}"#,
-            r#"{"op":"set","path":"/a/0","value":2}"#,
-            r#"{"\u0061":{"0":2}}"#,
-        ),
-        (r#"{"a":1}"#, r#"{"op":"set","path":"/","value":2}"#, r#"{"a":1,"":2}"#),
-        (r#"{}"#, r#"{"op":"set","path":"/é\"\n","value":2}"#, r#"{"é\"\n":2}"#),
-    ] {
+    for (text, operation, expected) in OPERATIONS {
         assert_eq!(
             patched(text, &format!("[{operation}]")).as_deref(),
-            Ok(expected),
+            Ok(*expected),
             "{operation}"
         );
     }

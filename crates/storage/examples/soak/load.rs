@@ -1,11 +1,13 @@
 //! The load, in the child process.
 //!
-//! Every writer owns a partition, so what it wrote can be verified without knowing the past: an item
-//! holds the LSN of its last write as its version, its index entries follow from id and version, and
-//! the feed tells every change. What was acknowledged is noted in a file that outlives the process.
+//! Every writer owns a partition, so what it wrote can be verified without knowing the past: an
+//! item holds the LSN of its last write as its version, its index entries follow from id and
+//! version, and the feed tells every change. What was acknowledged is noted in a file that outlives
+//! the process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,8 +15,7 @@ use std::time::{Duration, Instant};
 
 use partita_model::Lsn;
 use partita_storage::{
-    Batch, Direction, EmbeddedSettings, EmbeddedStore, KeyRange, PartitionId, ScanLimit, Space,
-    Store,
+    Batch, Direction, EmbeddedStore, KeyRange, PartitionId, ScanLimit, Space, Store,
 };
 
 use crate::Options;
@@ -64,8 +65,7 @@ pub(crate) fn index_key(key: &[u8], version: u64, field: u8) -> Vec<u8> {
 }
 
 pub(crate) fn run(options: &Options) {
-    let path = crate::store_path(&options.dir);
-    let store = EmbeddedStore::open(&path, EmbeddedSettings::default()).expect("the store opens");
+    let store = options.open_store();
     if store.partitions().expect("an answer").is_empty() {
         let ids: Vec<_> = (0..PARTITIONS).map(PartitionId).collect();
         store.create_partitions(&ids, Lsn(0)).expect("partitions");
@@ -172,9 +172,8 @@ fn read(
         }
         return;
     }
-    let mut range = KeyRange::prefix(&[(random.below(u64::from(FIELDS)) as u8)]);
-    range.start = std::ops::Bound::Included(vec![random.below(15) as u8, random.below(256) as u8]);
-    range.end = std::ops::Bound::Unbounded;
+    let begin = vec![random.below(u64::from(FIELDS)) as u8, random.below(256) as u8];
+    let range = KeyRange { start: Bound::Included(begin), end: Bound::Unbounded };
     let limit = ScanLimit { entries_max: 100, bytes_max: 1 << 20 };
     snapshot.scan(Space::Index, &range, Direction::Forward, limit).expect("a scan");
     scans.record(start);

@@ -1,6 +1,7 @@
-//! Hours of a database's life in minutes: mixed load on the real settings, kills, full verification.
+//! Hours of a database's life in minutes: mixed load on the real settings, kills, full
+//! verification.
 //!
-//! `soak --minutes N --dir D --documents N [--kills K]`
+//! `soak --minutes N --dir D --documents N [--kills K] [--memtable-mb M]`
 //!
 //! The load runs in a child process (`load.rs`): 32 writers that insert, update and delete items of
 //! 1 KB with 15 index entries, a feed record and a counter each, and readers that get and scan. The
@@ -15,7 +16,7 @@ mod load;
 mod verify;
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,17 @@ pub(crate) struct Options {
     pub(crate) dir: PathBuf,
     pub(crate) documents: u64,
     pub(crate) kills: Option<u64>,
+    pub(crate) memtable_mb: Option<u64>,
     pub(crate) is_child: bool,
+}
+
+impl Options {
+    /// Opens the store with its real settings, but for what was asked otherwise.
+    pub(crate) fn open_store(&self) -> EmbeddedStore {
+        let memtable_bytes = self.memtable_mb.map(|mb| mb << 20);
+        let settings = EmbeddedSettings { memtable_bytes, ..EmbeddedSettings::default() };
+        EmbeddedStore::open(&self.dir.join("store"), settings).expect("the store opens")
+    }
 }
 
 fn options() -> Options {
@@ -38,6 +49,7 @@ fn options() -> Options {
         dir: std::env::temp_dir().join("partita-soak"),
         documents: 1_000_000,
         kills: None,
+        memtable_mb: None,
         is_child: false,
     };
     let mut arguments = std::env::args().skip(1);
@@ -51,6 +63,7 @@ fn options() -> Options {
             "--minutes" => options.minutes = value.parse().expect("a number"),
             "--dir" => options.dir = value.into(),
             "--documents" => options.documents = value.parse().expect("a number"),
+            "--memtable-mb" => options.memtable_mb = Some(value.parse().expect("a number")),
             "--kills" => options.kills = Some(value.parse().expect("a number")),
             name => panic!("unknown option {name}"),
         }
@@ -94,7 +107,11 @@ fn supervise(options: &Options) {
 
 /// One child for about this long. True if it was killed.
 fn run_child(options: &Options, slice: Duration, kill: bool, total: &mut Total) -> bool {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    if let Some(mb) = options.memtable_mb {
+        command.args(["--memtable-mb", &mb.to_string()]);
+    }
+    let mut child = command
         .arg("--child")
         .args(["--dir".as_ref(), options.dir.as_os_str()])
         .args(["--documents", &options.documents.to_string()])
@@ -123,9 +140,8 @@ fn run_child(options: &Options, slice: Duration, kill: bool, total: &mut Total) 
 }
 
 fn verify_store(options: &Options, round: u64) -> verify::Verified {
-    let path = store_path(&options.dir);
     let start = Instant::now();
-    let store = EmbeddedStore::open(&path, EmbeddedSettings::default()).expect("the store opens");
+    let store = options.open_store();
     let open_ms = start.elapsed().as_millis() as u64;
     let mut verified = verify::run(&store, &options.dir);
     verified.open_ms = open_ms;
@@ -134,8 +150,4 @@ fn verify_store(options: &Options, round: u64) -> verify::Verified {
         store.close().expect("closing");
     }
     verified
-}
-
-pub(crate) fn store_path(dir: &Path) -> PathBuf {
-    dir.join("store")
 }

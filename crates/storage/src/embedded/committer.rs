@@ -278,8 +278,8 @@ fn member(slot: usize) -> Member {
     Member { slot, gone: Arc::default() }
 }
 
-/// Final changes by space and stored key. A key that several batches of a group change appears once,
-/// because the engine would file both changes under one sequence number.
+/// Final changes by space and stored key. A key that several batches of a group change appears
+/// once, because the engine would file both changes under one sequence number.
 type Changes = [HashMap<Vec<u8>, Option<Bytes>>; Space::ALL.len()];
 
 /// The batches that are written together, as far as they are decided.

@@ -2,8 +2,9 @@
 //!
 //! Deleting a partition key by key would write as many tombstones as it has records, and a seek
 //! over thousands of them is slow. Instead its id goes into a durable set, which hides it at once,
-//! and the engine leaves its records out whenever it rewrites a table anyway: a *compaction filter*.
-//! Ids are never reused, so a record that is still lying about can never come back to life.
+//! and the engine leaves its records out whenever it rewrites a table anyway: a *compaction
+//! filter*. Ids are never reused, so a record that is still lying about can never come back to
+//! life.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

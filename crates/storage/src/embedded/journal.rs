@@ -3,12 +3,14 @@
 //! On recovery the engine takes a batch it cannot read for the unfinished last write and cuts the
 //! journal there, together with everything after it. That is right for a torn end and fatal for a
 //! damaged middle, and afterwards the difference can no longer be seen. So the journals are walked
-//! first, reading only: every batch begins with its group number ([`super::keys::group_key`]), so the numbers must
-//! follow each other without a gap, across files, and the last one must reach the lane's mark.
+//! first, reading only: every batch begins with its group number ([`super::keys::group_key`]), so
+//! the numbers must follow each other without a gap, across files, and the last one must reach the
+//! lane's mark.
 //!
 //! ```text
 //! batch  = 01 · items u32 · sequence u64 · item* · 03 · checksum u64 · "FJL" 03
-//! item   = 02 · kind u8 · packing u8 · keyspace u64 · key u16 · value u32 · stored u32 · key · bytes
+//! item   = 02 · kind u8 · packing u8 · keyspace u64 · key u16 · value u32 · stored u32
+//!          · key · bytes
 //! ```
 //!
 //! Numbers are little-endian. Checksums are the engine's business: a batch that has the right shape

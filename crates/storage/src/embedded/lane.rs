@@ -30,8 +30,8 @@ use crate::contract::{PartitionId, Result, Space};
 /// With fewer threads a long compaction keeps flushes waiting, and those the writers.
 const WORKER_THREADS: usize = 3;
 
-/// Bounds the time that a start after a crash takes to replay: the engine replaces a journal at
-/// 64 MB and, over this limit, flushes what keeps old ones alive. So there are about 128 MB at most.
+/// Bounds the time that a start after a crash takes to replay: the engine replaces a journal at 64
+/// MB and, over this limit, flushes what keeps old ones alive. So there are about 128 MB at most.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The part of a lane that callers and its committer share.
