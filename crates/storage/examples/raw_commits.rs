@@ -190,7 +190,7 @@ fn straight_to_the_engine(options: &Options) -> Rate {
 fn plain_committer(path: &Path, jobs: &Receiver<Job>, groups: &AtomicU64) {
     let database = Database::builder(path)
         .worker_threads(3)
-        .max_journaling_size(128 << 20)
+        .max_journaling_size(64 << 20)
         .manual_journal_persist(true)
         .open()
         .expect("a database");
@@ -202,7 +202,7 @@ fn plain_committer(path: &Path, jobs: &Receiver<Job>, groups: &AtomicU64) {
         };
         database.keyspace(name, options).expect("a keyspace")
     };
-    let keyspaces = [("items", 16), ("index", 16), ("feed", 4), ("meta", 4)].map(open);
+    let keyspaces = [("items", 8), ("index", 8), ("feed", 2), ("meta", 2)].map(open);
     while let Ok(first) = jobs.recv() {
         let mut group = vec![first];
         group.extend(jobs.try_iter().take(63));
