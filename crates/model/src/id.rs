@@ -20,6 +20,9 @@ use crate::error::{Error, Result};
 use crate::limits;
 
 mod base64;
+mod user;
+
+pub use user::{PermissionRid, UserRid};
 
 /// A position in a partition's line of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -20,6 +20,7 @@
 //! - **Door**: a protocol. Its synonyms (collection, document, shard key, graph, table, entity)
 //!   live only inside it.
 
+pub mod binary_json;
 pub mod clock;
 pub mod consistency;
 pub mod document;
@@ -45,10 +46,10 @@ pub use document::{
 pub use epk::{Epk, EpkRange};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
-    ContainerRid, DatabaseRid, Epoch, Etag, ItemRid, Lsn, OfferRid, RangeRid, check_item_id,
-    check_resource_name,
+    ContainerRid, DatabaseRid, Epoch, Etag, ItemRid, Lsn, OfferRid, PermissionRid, RangeRid,
+    UserRid, check_item_id, check_resource_name,
 };
-pub use json::{JsonError, compact_object, write_string};
+pub use json::{JsonError, compact_array, compact_object, write_string};
 pub use partition_key::{
     HashVersion, KEY_MISMATCH, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,
     PartitionKeyHeader,
