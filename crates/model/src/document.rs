@@ -110,6 +110,11 @@ impl<'a> Document<'a> {
         member_texts(self.0).map(|member| (member.name.decode(), Raw(member.value)))
     }
 
+    /// The elements in order, if the text is an array and no object.
+    pub fn elements(&self) -> impl Iterator<Item = Raw<'a>> + use<'a> {
+        element_texts(self.0).map(|element| Raw(element.text))
+    }
+
     /// Visits every leaf, in the order of the text.
     pub fn walk(&self, f: &mut dyn FnMut(&[Step<'a>], Leaf<'a>)) {
         let mut walk = Walk { cursor: Cursor::new(self.0), path: Vec::with_capacity(8), f };

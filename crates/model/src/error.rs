@@ -45,6 +45,8 @@ pub enum ErrorKind {
     Conflict,
     /// The resource is not in the state that the client's condition asks for: read it again.
     PreconditionFailed,
+    /// Not done because another operation of the same batch failed (424): look at that one.
+    FailedDependency,
     /// A body, item or batch over its limit: send less.
     TooLarge,
     /// The addressed range was split or merged (410/1002): refresh the ranges and retry.

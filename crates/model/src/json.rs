@@ -64,25 +64,35 @@ pub(crate) fn parse_str(text: &str) -> Result<Value, JsonError> {
 /// Validates one JSON *object* and returns it without the whitespace between tokens, every string
 /// and number literal kept as it was written.
 pub fn compact_object(text: &[u8]) -> Result<String, JsonError> {
-    compact(scan::utf8(text)?, OnlyObject::Yes)
+    compact(scan::utf8(text)?, Only::Object, DEPTH_MAX)
+}
+
+/// [`compact_object`] for an *array* that carries documents: the outermost `around` levels are the
+/// carrier's and do not count against the depth of what it carries.
+pub fn compact_array(text: &[u8], around: usize) -> Result<String, JsonError> {
+    compact(scan::utf8(text)?, Only::Array, DEPTH_MAX + around)
 }
 
 /// [`compact_object`] for a value of any type.
 pub(crate) fn compact_value(text: &[u8]) -> Result<String, JsonError> {
-    compact(scan::utf8(text)?, OnlyObject::No)
+    compact(scan::utf8(text)?, Only::Any, DEPTH_MAX)
 }
 
-#[derive(PartialEq)]
-enum OnlyObject {
-    Yes,
-    No,
+/// Which type of value a text must be.
+enum Only {
+    Object,
+    Array,
+    Any,
 }
 
-fn compact(text: &str, only_object: OnlyObject) -> Result<String, JsonError> {
+fn compact(text: &str, only: Only, depth_max: usize) -> Result<String, JsonError> {
     let mut grammar = Grammar::new(text, DropSpace { text, kept: 0, out: String::new() });
+    grammar.depth_max = depth_max;
     grammar.space();
-    if only_object == OnlyObject::Yes && grammar.scan.peek() != Some(b'{') {
-        return Err(grammar.scan.fail("expected an object ('{')"));
+    match (only, grammar.scan.peek()) {
+        (Only::Object, Some(b'{')) | (Only::Array, Some(b'[')) | (Only::Any, _) => {}
+        (Only::Object, _) => return Err(grammar.scan.fail("expected an object ('{')")),
+        (Only::Array, _) => return Err(grammar.scan.fail("expected an array ('[')")),
     }
     grammar.read_text()?;
     Ok(grammar.make.finish())
@@ -106,17 +116,19 @@ trait Make<'a> {
     fn space(&mut self, start: usize, end: usize);
 }
 
-/// The grammar of JSON, by recursive descent; [`DEPTH_MAX`] bounds the recursion.
+/// The grammar of JSON, by recursive descent; `depth_max` bounds the recursion.
 struct Grammar<'a, M> {
     scan: Scanner<'a>,
     names: Names<'a>,
     depth: usize,
+    depth_max: usize,
     make: M,
 }
 
 impl<'a, M: Make<'a>> Grammar<'a, M> {
     fn new(text: &'a str, make: M) -> Self {
-        Grammar { scan: Scanner::new(text), names: Names::default(), depth: 0, make }
+        let scan = Scanner::new(text);
+        Grammar { scan, names: Names::default(), depth: 0, depth_max: DEPTH_MAX, make }
     }
 
     fn read_text(&mut self) -> Result<M::Value, JsonError> {
@@ -163,8 +175,9 @@ impl<'a, M: Make<'a>> Grammar<'a, M> {
         &mut self,
         read: fn(&mut Self) -> Result<M::Value, JsonError>,
     ) -> Result<M::Value, JsonError> {
-        if self.depth == DEPTH_MAX {
-            let message = format!("arrays and objects are nested deeper than {DEPTH_MAX} levels");
+        if self.depth == self.depth_max {
+            let levels = self.depth_max;
+            let message = format!("arrays and objects are nested deeper than {levels} levels");
             return Err(self.scan.fail(message));
         }
         self.depth += 1;

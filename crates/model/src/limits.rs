@@ -25,6 +25,9 @@ pub const RESOURCE_NAME_CHARS_MAX: usize = 255;
 /// Operations in one patch: the service's limit.
 pub const PATCH_OPERATIONS_MAX: usize = 10;
 
+/// Operations in one batch, transactional or bulk: the service's limit.
+pub const BATCH_OPERATIONS_MAX: usize = 100;
+
 /// Bytes of a string in a partition key: the service's limit for large keys. Under hash version 1
 /// it documents 101, but takes longer strings and hashes their beginning, and so do we.
 pub const PARTITION_KEY_BYTES_MAX: usize = 2048;

@@ -87,6 +87,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::MethodNotAllowed => (405, 0, "MethodNotAllowed"),
         ErrorKind::Conflict => (409, 0, "Conflict"),
         ErrorKind::PreconditionFailed => (412, 0, "PreconditionFailed"),
+        ErrorKind::FailedDependency => (424, 0, "FailedDependency"),
         ErrorKind::TooLarge => (413, 0, "RequestEntityTooLarge"),
         ErrorKind::RangeGone => (410, 1002, "Gone"),
         ErrorKind::Throttled { .. } => (429, 3200, "TooManyRequests"),
@@ -115,6 +116,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::MethodNotAllowed
         | ErrorKind::Conflict
         | ErrorKind::PreconditionFailed
+        | ErrorKind::FailedDependency
         | ErrorKind::TooLarge
         | ErrorKind::RangeGone
         | ErrorKind::Timeout
@@ -160,7 +162,7 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 20] {
+    fn every_kind() -> [ErrorKind; 21] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
@@ -173,6 +175,7 @@ mod tests {
             ErrorKind::MethodNotAllowed,
             ErrorKind::Conflict,
             ErrorKind::PreconditionFailed,
+            ErrorKind::FailedDependency,
             ErrorKind::TooLarge,
             ErrorKind::RangeGone,
             ErrorKind::Throttled { retry_after_ms: 7 },

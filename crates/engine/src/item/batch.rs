@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use partita_model::{Document, Epk, Error, KeyPart, PartitionKey, Raw, Result, UniqueKey, keycode};
+use partita_model::{
+    Document, Epk, Error, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey, Usage, keycode,
+};
 use partita_storage::{Batch, Snapshot, Space};
 
 use super::{Current, Place};
@@ -36,6 +38,17 @@ pub(super) struct Counts {
     pub(super) versions: u64,
     pub(super) bytes: u64,
     pub(super) index_entries: u64,
+}
+
+impl Counts {
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            writes: self.versions,
+            written_bytes: self.bytes,
+            index_entries_written: self.index_entries,
+            ..Usage::default()
+        }
+    }
 }
 
 /// The batch of a transition.
@@ -149,13 +162,15 @@ impl Transition<'_> {
             match view.get(Space::Index, &key)? {
                 None => batch.expect_absent(Space::Index, key.clone()),
                 Some(claim) if claim.value == self.from.item_key && !self.moves() => continue,
-                Some(claim)
-                    if claim.value == self.from.item_key
-                        || abandoned(place, view, &claim.value, now)? =>
-                {
+                Some(claim) => {
+                    if claim.value != self.from.item_key {
+                        // The owner may be written anew meanwhile, and keeps its claim by that.
+                        let expired = abandoned(place, view, &claim.value, now)?;
+                        let owner_lsn = expired.ok_or_else(taken)?;
+                        batch.expect_unchanged(Space::Items, claim.value.to_vec(), owner_lsn);
+                    }
                     batch.expect_unchanged(Space::Index, key.clone(), claim.lsn);
                 }
-                Some(_) => return Err(taken()),
             }
             batch.put(Space::Index, key, place.item_key.clone());
         }
@@ -215,13 +230,19 @@ pub(crate) fn derived_entries(
     Ok(all)
 }
 
-/// Whether the item that claims a unique key has outlived its time.
-fn abandoned(place: &Place, view: &dyn Snapshot, owner: &[u8], now_seconds: u64) -> Result<bool> {
+/// The LSN of the item that claims a unique key, if that has outlived its time.
+fn abandoned(
+    place: &Place,
+    view: &dyn Snapshot,
+    owner: &[u8],
+    now_seconds: u64,
+) -> Result<Option<Lsn>> {
     let Some(stored) = view.get(Space::Items, owner)? else {
         return Err(Error::corrupt("a unique key is claimed by an item that is not there"));
     };
     let record = ItemRecord::decode(&stored.value)?;
-    Ok(record.expired(place.container.definition.default_ttl, now_seconds))
+    let expired = record.expired(place.container.definition.default_ttl, now_seconds);
+    Ok(expired.then_some(stored.lsn))
 }
 
 /// The keys that guard a version's unique values, one per constraint.

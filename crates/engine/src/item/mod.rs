@@ -8,6 +8,7 @@
 
 mod batch;
 mod draft;
+mod intent;
 mod list;
 mod read;
 mod write;

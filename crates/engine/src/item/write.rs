@@ -1,41 +1,29 @@
 //! Writing one item: prepare on the caller's thread, decide in the store, and again on a conflict.
 //!
-//! The operations differ only in what they do given what is there: [`Database::write_item`] takes
-//! that decision as a closure and does the rest. Nothing is locked. What the decision relied on,
-//! the stored version or its absence, becomes an expectation of the batch; if another commit was
-//! faster the store says so, and the decision is taken again on what is there now.
-
-use std::borrow::Cow;
-use std::sync::Arc;
+//! The operations differ only in what they do given what is there, which an [`Intent`] says;
+//! [`Database::write_item`] does the rest. Nothing is locked. What the decision relied on, the
+//! stored version or its absence, becomes an expectation of the batch; if another commit was faster
+//! the store says so, and the decision is taken again on what is there now.
 
 use bytes::Bytes;
-use partita_model::{Document, Error, Patch, Result, SystemProperties, limits, stamp, unstamp};
+use partita_model::{Error, Patch, Result, SystemProperties, stamp};
 use partita_query::Filter;
 use partita_storage::{Batch, Snapshot, Space, StorageError};
 
 use super::batch::{self, Transition};
-use super::draft::{Draft, too_large};
-use super::{Current, Place, check_match, failed_condition, not_found};
+use super::draft::Draft;
+use super::intent::{Intent, Next, Patched, exists};
+use super::{Current, Place};
 use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
-use crate::op::{
-    Change, Condition, ContainerPath, EtagPattern, ItemBody, ItemPath, NewItem, Outcome,
-};
+use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
 use crate::record::ItemRecord;
 
 /// How often a write is prepared before the client is asked to retry. Every conflict means that
 /// another write got through, so this bounds what one request can be made to wait.
-const ATTEMPTS_MAX: usize = 100;
-
-/// What becomes of an item.
-enum Next<'d> {
-    Put(Cow<'d, Draft>),
-    Remove,
-}
-
-type Decide<'d> = dyn Fn(Option<&ItemRecord>) -> Result<Next<'d>> + Send + Sync + 'd;
+pub(super) const ATTEMPTS_MAX: usize = 100;
 
 impl Database {
     pub(crate) async fn create_item(
@@ -47,11 +35,7 @@ impl Database {
         let container = self.item_container(work, container)?.container;
         let draft = Draft::of(&container, &item)?;
         let place = draft.place(&container);
-        self.write_item(work, &place, &|current| match current {
-            None => Ok(Next::Put(Cow::Borrowed(&draft))),
-            Some(_) => Err(exists(&draft.id)),
-        })
-        .await
+        self.write_item(work, &place, &Intent::Create(draft)).await
     }
 
     pub(crate) async fn upsert_item(
@@ -64,20 +48,7 @@ impl Database {
         let container = self.item_container(work, container)?.container;
         let draft = Draft::of(&container, &item)?;
         let place = draft.place(&container);
-        self.write_item(work, &place, &|current| {
-            match (current, &condition) {
-                (Some(_), Some(Condition::NoneMatch(EtagPattern::Any))) => {
-                    return Err(failed_condition("the item exists"));
-                }
-                (None, Some(Condition::Match(EtagPattern::Any))) => {
-                    return Err(failed_condition("the item does not exist"));
-                }
-                (Some(record), condition) => check_match(condition.as_ref(), record)?,
-                (None, _) => {}
-            }
-            Ok(Next::Put(Cow::Borrowed(&draft)))
-        })
-        .await
+        self.write_item(work, &place, &Intent::Upsert(draft, condition)).await
     }
 
     pub(crate) async fn replace_item(
@@ -94,12 +65,7 @@ impl Database {
             Some(_) => self.place(work, path)?,
             None => draft.place(&container),
         };
-        self.write_item(work, &addressed, &|current| {
-            let record = current.ok_or_else(|| not_found(&addressed.id))?;
-            check_match(condition.as_ref(), record)?;
-            Ok(Next::Put(Cow::Borrowed(&draft)))
-        })
-        .await
+        self.write_item(work, &addressed, &Intent::Replace(draft, condition)).await
     }
 
     pub(crate) async fn patch_item(
@@ -111,30 +77,8 @@ impl Database {
         condition: Option<Condition>,
     ) -> Result<Outcome> {
         let place = self.place(work, path)?;
-        let container = Arc::clone(&place.container);
-        patch.check_targets(&container.definition.partition_key)?;
-        self.write_item(work, &place, &|current| {
-            let record = current.ok_or_else(|| not_found(&place.id))?;
-            check_match(condition.as_ref(), record)?;
-            let text = record.text()?;
-            if let Some(filter) = &filter
-                && !filter.matches(&Document::new(text).to_value())
-            {
-                return Err(failed_condition("the patch's condition is not true for the item"));
-            }
-            let patched = patch.apply(&unstamp(text))?;
-            if patched.len() > limits::ITEM_BYTES_MAX {
-                return Err(too_large(patched.len()));
-            }
-            let draft = Draft::of_text(&container, patched, None, record.indexed)?;
-            if draft.id != place.id || draft.key != place.key {
-                return Err(Error::bad_request(
-                    "a patch cannot change an item's id or partition key",
-                ));
-            }
-            Ok(Next::Put(Cow::Owned(draft)))
-        })
-        .await
+        let patched = Patched::of(&place.container, patch, filter)?;
+        self.write_item(work, &place, &Intent::Patch(patched, condition)).await
     }
 
     pub(crate) async fn delete_item(
@@ -144,31 +88,25 @@ impl Database {
         condition: Option<Condition>,
     ) -> Result<Outcome> {
         let place = self.place(work, path)?;
-        self.write_item(work, &place, &|current| {
-            let record = current.ok_or_else(|| not_found(&place.id))?;
-            check_match(condition.as_ref(), record)?;
-            Ok(Next::Remove)
-        })
-        .await
+        self.write_item(work, &place, &Intent::Remove(condition)).await
     }
 
-    async fn write_item(
+    pub(super) async fn write_item(
         &self,
         work: &mut Work<'_>,
         place: &Place,
-        decide: &Decide<'_>,
+        intent: &Intent,
     ) -> Result<Outcome> {
         let mut rid = None;
         for _ in 0..ATTEMPTS_MAX {
             // Until the write happens, the request has cost a look at what is there.
             work.usage.reads = 1;
-            let prepared = self.prepare(work, place, decide, &mut rid)?;
+            let view = self.open_view(work, place)?;
+            let prepared = self.prepare(work, &*view, place, intent, &mut rid)?;
+            drop(view);
             match self.store.submit(place.partition().id, prepared.batch).await {
                 Ok(commit) => {
-                    work.usage.reads = 0;
-                    work.usage.writes = prepared.counts.versions;
-                    work.usage.written_bytes = prepared.counts.bytes;
-                    work.usage.index_entries_written = prepared.counts.index_entries;
+                    work.usage = prepared.counts.usage();
                     if let Some(served) = work.served.as_mut() {
                         served.lsn = commit.lsn;
                         served.item_lsn = Some(commit.lsn);
@@ -185,22 +123,23 @@ impl Database {
         ))
     }
 
-    fn prepare(
+    /// All that a write changes, given this view of its partition.
+    pub(super) fn prepare(
         &self,
         work: &mut Work<'_>,
+        view: &dyn Snapshot,
         place: &Place,
-        decide: &Decide<'_>,
+        intent: &Intent,
         rid: &mut Option<FreshRid>,
     ) -> Result<Prepared> {
-        let view = self.open_view(work, place)?;
-        let stored = self.current(work, &*view, place)?;
+        let stored = self.current(work, view, place)?;
         let live = stored.as_ref().filter(|current| current.live);
-        let draft = match decide(live.map(|current| &current.record))? {
+        let draft = match intent.decide(place, live.map(|current| &current.record))? {
             Next::Put(draft) => Some(draft),
             Next::Remove => None,
         };
         let moved = match &draft {
-            Some(draft) if draft.id != place.id => Some(free_place(draft, place, &*view)?),
+            Some(draft) if draft.id != place.id => Some(free_place(draft, place, view)?),
             Some(_) | None => None,
         };
         let mut mark = None;
@@ -210,7 +149,7 @@ impl Database {
                 let item_rid = match live {
                     Some(current) => current.record.rid,
                     None => {
-                        let fresh = take_rid(rid, place, &*view)?;
+                        let fresh = take_rid(rid, place, view)?;
                         mark = fresh.mark;
                         fresh.rid
                     }
@@ -220,7 +159,7 @@ impl Database {
         };
         let to = moved.as_ref().unwrap_or(place);
         let way = Transition { from: place, to, old: stored.as_ref(), new: record.as_ref() };
-        let (mut batch, counts) = batch::build(way, &*view, self.now_seconds())?;
+        let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
         if let Some(mark) = mark {
             batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
         }
@@ -262,14 +201,11 @@ fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place>
     }
 }
 
-fn exists(id: &str) -> Error {
-    Error::conflict(format!("Entity with the specified id already exists in the system: '{id}'"))
-}
-
-struct Prepared {
-    batch: Batch,
-    counts: batch::Counts,
-    outcome: Outcome,
+/// A write that awaits the store's decision.
+pub(super) struct Prepared {
+    pub(super) batch: Batch,
+    pub(super) counts: batch::Counts,
+    pub(super) outcome: Outcome,
 }
 
 fn outcome(live: Option<&Current>, record: Option<ItemRecord>) -> Outcome {
