@@ -3,6 +3,7 @@
 // clippy.toml lets tests unwrap; this is for the functions beside them.
 #![allow(clippy::unwrap_used)]
 
+mod binary_json;
 mod container;
 mod document;
 mod epk;
