@@ -27,15 +27,25 @@ impl Bench {
     }
 
     pub(crate) fn on(store: Arc<dyn Store>, seed: u64) -> Bench {
-        let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-        let database = open(&store, &clock, seed);
-        Bench { database, clock, store }
+        Bench::try_on(store, seed).unwrap()
+    }
+
+    /// The same on a store that may refuse.
+    pub(crate) fn try_on(store: Arc<dyn Store>, seed: u64) -> Option<Bench> {
+        Bench::open(store, Arc::new(FixedClock::new(1_700_000_000_000)), seed)
     }
 
     /// A new database on the same store: what a restart leaves.
     pub(crate) fn reopened(self) -> Bench {
-        let database = open(&self.store, &self.clock, 99);
-        Bench { database, ..self }
+        Bench::open(self.store, self.clock, 99).unwrap()
+    }
+
+    fn open(store: Arc<dyn Store>, clock: Arc<FixedClock>, seed: u64) -> Option<Bench> {
+        let entropy = Arc::new(SeededEntropy::new(seed));
+        let handed: Arc<FixedClock> = Arc::clone(&clock);
+        let settings = EngineSettings::default();
+        let database = Database::open(Arc::clone(&store), handed, entropy, settings).ok()?;
+        Some(Bench { database, clock, store })
     }
 
     pub(crate) fn run(&self, op: Op) -> Reply {
@@ -130,12 +140,6 @@ impl Bench {
         let report = self.database.check().unwrap();
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
     }
-}
-
-fn open(store: &Arc<dyn Store>, clock: &Arc<FixedClock>, seed: u64) -> Arc<Database> {
-    let clock: Arc<FixedClock> = Arc::clone(clock);
-    let entropy = Arc::new(SeededEntropy::new(seed));
-    Database::open(Arc::clone(store), clock, entropy, EngineSettings::default()).unwrap()
 }
 
 pub(crate) fn path() -> ContainerPath {

@@ -9,3 +9,4 @@ mod items;
 mod lists;
 mod model;
 mod restart;
+mod stores;
