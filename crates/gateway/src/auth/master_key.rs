@@ -71,7 +71,13 @@ impl Key {
         STANDARD.encode(self.mac(message))
     }
 
-    fn mac(&self, message: &[u8]) -> [u8; 32] {
+    /// A key for another purpose that says nothing about this one.
+    pub(super) fn derived(&self, purpose: &[u8]) -> Key {
+        let state = Hmac::new_from_slice(&self.mac(purpose));
+        Key(state.expect("HMAC takes keys of any length"))
+    }
+
+    pub(super) fn mac(&self, message: &[u8]) -> [u8; 32] {
         let mut state = self.0.clone();
         state.update(message);
         state.finalize().into_bytes().into()
@@ -236,7 +242,7 @@ fn parse_authorization(header: &str) -> Result<[u8; 32], AuthError> {
     bytes.try_into().map_err(|_| malformed(format!("sig has {length} bytes, not 32")))
 }
 
-fn malformed(reason: impl Into<String>) -> AuthError {
+pub(super) fn malformed(reason: impl Into<String>) -> AuthError {
     AuthError::Malformed(reason.into())
 }
 
@@ -247,7 +253,7 @@ fn short(text: &str) -> &str {
 }
 
 /// Undoes one percent-encoding. A `+` stays a `+`: it is a digit of base64 here, not a space.
-fn percent_decode(text: &str) -> Result<Cow<'_, str>, AuthError> {
+pub(super) fn percent_decode(text: &str) -> Result<Cow<'_, str>, AuthError> {
     if !text.contains('%') {
         return Ok(Cow::Borrowed(text));
     }

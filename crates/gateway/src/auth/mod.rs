@@ -1,15 +1,18 @@
 //! Who signed a request.
 //!
-//! Only the master keys are here: four of them, two that may do everything and two that may only
-//! read ([`Keys`]). Other kinds of credentials are recognised and refused by name
+//! The master keys are here, four of them, two that may do everything and two that may only read
+//! ([`Keys`]), and the resource tokens that an account hands out, whose contents are the door's
+//! business. Other kinds of credentials are recognised and refused by name
 //! ([`AuthError::UnknownKind`]), so that nobody searches for a wrong key where the kind is the
 //! problem. Whether the principal may do what it asks for is not decided here.
 
 mod date;
 mod master_key;
+mod resource_token;
 
 pub use date::parse_http_date;
 pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
+pub use resource_token::is_resource_token;
 
 /// Who may do what: the strength of the key that signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,4 +49,10 @@ pub enum AuthError {
          not accepted; check the client's clock"
     )]
     Expired { date: String, apart_seconds: u64, skew_seconds_max: u64 },
+    /// A resource token that was good once.
+    #[error(
+        "the resource token is not valid at the current time: it ended {ago_seconds} seconds ago; \
+         read its permission for a new one"
+    )]
+    TokenEnded { ago_seconds: u64 },
 }
