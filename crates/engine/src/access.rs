@@ -1,21 +1,47 @@
 //! May this caller do this? One function, one table.
 //!
 //! Who the caller is has been established before (the gateway's business). Read-only credentials
-//! may read databases, containers, items and offers, and change nothing.
+//! may read databases, containers, items and offers, and change nothing: not even users and
+//! permissions are open to them, since a permission comes with a token that may write. What a
+//! resource token opens is in `grant.rs`.
 
-use partita_model::{Error, Result};
+mod grant;
 
-use crate::context::Access;
-use crate::op::Op;
+use partita_model::{ContainerRid, Error, Result};
 
-pub(crate) fn check(access: Access, op: &Op) -> Result<()> {
-    match access {
+use crate::context::{Access, Context};
+use crate::database::Database;
+use crate::op::{BatchAction, Op};
+
+pub(crate) fn check(database: &Database, context: &Context, op: &Op) -> Result<()> {
+    match &context.access {
         Access::ReadWrite => Ok(()),
+        Access::Grant(granted) => grant::check(database, granted, context, op),
         Access::ReadOnly if reads(op) => Ok(()),
         Access::ReadOnly => Err(Error::forbidden(
             "The input authorization token can't serve the request: a read-only key cannot write. \
              Use a read-write key",
         )),
+    }
+}
+
+/// Are these credentials good for anything still? A resource token is not once its permission is
+/// gone.
+pub(crate) fn check_standing(database: &Database, access: &Access) -> Result<()> {
+    match access {
+        Access::ReadWrite | Access::ReadOnly => Ok(()),
+        Access::Grant(granted) => grant::standing(database, granted).map(|_| ()),
+    }
+}
+
+/// Refuses a container that the credentials do not open. [`check`] has looked at it already, but
+/// its name may have been given to another container in between.
+pub(crate) fn check_container(access: &Access, container: ContainerRid) -> Result<()> {
+    match access {
+        Access::Grant(granted) if granted.target.container != container => {
+            Err(grant::refused("the token is for another resource"))
+        }
+        Access::Grant(_) | Access::ReadWrite | Access::ReadOnly => Ok(()),
     }
 }
 
@@ -31,6 +57,9 @@ fn reads(op: &Op) -> bool {
         | Op::ListOffers { .. }
         | Op::ReadItem { .. }
         | Op::ListItems { .. } => true,
+        Op::Batch { operations, .. } => {
+            operations.iter().all(|operation| matches!(operation.action, BatchAction::Read { .. }))
+        }
         Op::CreateDatabase { .. }
         | Op::DeleteDatabase { .. }
         | Op::CreateContainer { .. }
@@ -41,6 +70,8 @@ fn reads(op: &Op) -> bool {
         | Op::UpsertItem { .. }
         | Op::ReplaceItem { .. }
         | Op::PatchItem { .. }
-        | Op::DeleteItem { .. } => false,
+        | Op::DeleteItem { .. }
+        | Op::User(_)
+        | Op::Permission(_) => false,
     }
 }

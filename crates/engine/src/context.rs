@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use partita_model::{Consistency, Usage};
+use partita_model::{Charge, Consistency, PermissionRid, Usage};
 
-use crate::catalog::Container;
+use crate::catalog::{Container, PermissionMode, Target};
 use crate::op::Served;
 
 /// The circumstances of one operation, filled in by the door.
@@ -21,11 +21,21 @@ pub struct Context {
 }
 
 /// What the caller's credentials allow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Access {
     #[default]
     ReadWrite,
     ReadOnly,
+    /// What a resource token opens.
+    Grant(Arc<Grant>),
+}
+
+/// The contents of a resource token: a permission as it was when the token was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    pub permission: PermissionRid,
+    pub mode: PermissionMode,
+    pub target: Target,
 }
 
 /// An operation under way: its context, what it has used, and what its reply must tell even if it
@@ -34,12 +44,15 @@ pub enum Access {
 pub(crate) struct Work<'a> {
     pub(crate) context: &'a Context,
     pub(crate) usage: Usage,
+    /// The charges of the operations that it is made of.
+    pub(crate) parts: Charge,
     pub(crate) container: Option<Arc<Container>>,
     pub(crate) served: Option<Served>,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
-        Work { context, usage: Usage::default(), container: None, served: None }
+        let (usage, parts) = (Usage::default(), Charge::default());
+        Work { context, usage, parts, container: None, served: None }
     }
 }

@@ -13,7 +13,7 @@ use partita_storage::{Status, Store};
 
 use crate::access;
 use crate::catalog::{CatalogStore, Container};
-use crate::context::{Context, Work};
+use crate::context::{Access, Context, Work};
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
 use crate::resources::fresh_etag;
@@ -64,13 +64,18 @@ impl Database {
     /// Does an operation.
     pub async fn execute(&self, op: Op, context: &Context) -> Reply {
         let mut work = Work::new(context);
-        let result = match access::check(context.access, &op) {
+        let result = match access::check(self, context, &op) {
             Ok(()) => self.dispatch(&mut work, op).await,
             Err(error) => Err(error),
         };
         let result = result.map_err(|error| self.explain(&work, error));
-        let charge = pricing::charge(&work.usage, self.consistency(context));
+        let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
         Reply { result, charge, served: work.served, container: work.container }
+    }
+
+    /// Refuses credentials that are good for nothing any more, for requests that need no operation.
+    pub fn check_access(&self, access: &Access) -> Result<()> {
+        access::check_standing(self, access)
     }
 
     /// A few numbers, read from memory.
@@ -106,6 +111,9 @@ impl Database {
             Op::DeleteItem { path, condition } => self.delete_item(work, &path, condition).await,
             Op::ListItems { container, scope, page } => {
                 self.list_items(work, &container, &scope, &page)
+            }
+            Op::Batch { container, operations, mode } => {
+                self.run_batch(work, &container, operations, mode).await
             }
             op => self.dispatch_resource(work, op).await,
         }
@@ -147,13 +155,16 @@ impl Database {
                 self.replace_offer(work, &rid, throughput, migrate, condition).await
             }
             Op::ListOffers { filter, page } => self.list_offers(work, filter.as_ref(), &page),
+            Op::User(op) => self.user_op(work, op).await,
+            Op::Permission(op) => self.permission_op(work, op).await,
             Op::ReadItem { .. }
             | Op::CreateItem { .. }
             | Op::UpsertItem { .. }
             | Op::ReplaceItem { .. }
             | Op::PatchItem { .. }
             | Op::DeleteItem { .. }
-            | Op::ListItems { .. } => Err(Error::internal("an item's operation went astray")),
+            | Op::ListItems { .. }
+            | Op::Batch { .. } => Err(Error::internal("an item's operation went astray")),
         }
     }
 
@@ -175,6 +186,7 @@ impl Database {
     /// Refuses a request whose client knows the container under another resource id: the name was
     /// given to a new container since, and the client's idea of keys and ranges is outdated.
     pub(crate) fn check_intended(&self, work: &Work<'_>, container: &Container) -> Result<()> {
+        access::check_container(&work.context.access, container.rid)?;
         match &work.context.intended_container_rid {
             Some(rid) if ContainerRid::parse(rid) != Some(container.rid) => {
                 Err(Error::container_rid_mismatch(format!(
@@ -188,7 +200,7 @@ impl Database {
     }
 
     /// A partition that vanishes under a request means that its container was deleted.
-    fn explain(&self, work: &Work<'_>, error: Error) -> Error {
+    pub(crate) fn explain(&self, work: &Work<'_>, error: Error) -> Error {
         let Some(container) = &work.container else { return error };
         if error.kind != ErrorKind::RetryWith {
             return error;

@@ -36,9 +36,12 @@ mod resources;
 mod session;
 mod wait;
 
-pub use catalog::{Container, Database as DatabaseResource, Offer, Partition, Policies};
+pub use catalog::{
+    Container, Database as DatabaseResource, Offer, Partition, Permission, PermissionMode,
+    Policies, Target, User,
+};
 pub use check::{CheckReport, Finding};
-pub use context::{Access, Context};
+pub use context::{Access, Context, Grant};
 pub use database::{Database, DatabaseStatus, EngineSettings};
 pub use op::*;
 pub use wait::block_on;

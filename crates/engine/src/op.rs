@@ -8,6 +8,9 @@
 //! Resources are addressed by path segments that may each be a name or a resource id: the catalog
 //! decides (a name wins; the whole path is of one kind).
 
+mod batch;
+mod users;
+
 use std::sync::Arc;
 
 use partita_model::{
@@ -15,7 +18,11 @@ use partita_model::{
 };
 use partita_query::Filter;
 
-use crate::catalog::{Container, Database as DatabaseResource, Offer};
+pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
+
+pub use users::{PermissionOp, PermissionPath, UserOp, UserPath};
+
+use crate::catalog::{Container, Database as DatabaseResource, Offer, Permission, User};
 
 /// A database by name or resource id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +159,9 @@ pub enum Op {
         page: PageRequest,
     },
 
+    User(UserOp),
+    Permission(PermissionOp),
+
     CreateItem {
         container: ContainerPath,
         item: NewItem,
@@ -184,6 +194,12 @@ pub enum Op {
         container: ContainerPath,
         scope: Scope,
         page: PageRequest,
+    },
+    /// Several operations on items: all or none of them, or each for itself.
+    Batch {
+        container: ContainerPath,
+        operations: Vec<BatchOperation>,
+        mode: BatchMode,
     },
 }
 
@@ -279,6 +295,24 @@ pub enum Outcome {
         offers: Vec<Arc<Offer>>,
         continuation: Option<String>,
     },
+    User {
+        user: Arc<User>,
+        change: Change,
+    },
+    Users {
+        database: Arc<DatabaseResource>,
+        users: Vec<Arc<User>>,
+        continuation: Option<String>,
+    },
+    Permission {
+        permission: Arc<Permission>,
+        change: Change,
+    },
+    Permissions {
+        user: Arc<User>,
+        permissions: Vec<Arc<Permission>>,
+        continuation: Option<String>,
+    },
     /// One item's stored text, system properties included.
     Item {
         etag: Etag,
@@ -288,6 +322,10 @@ pub enum Outcome {
     Items {
         items: Vec<ItemBody>,
         continuation: Option<String>,
+    },
+    /// One for each operation, in their order.
+    Batch {
+        results: Vec<BatchResult>,
     },
     /// A condition on a read said that the client has it already.
     NotModified {

@@ -5,11 +5,11 @@
 //! success and one conflict, and a database is never deleted under a container that is being made.
 
 use partita_model::keycode;
-use partita_model::{DatabaseRid, Lsn, OfferRid};
+use partita_model::{DatabaseRid, Lsn, OfferRid, UserRid};
 use partita_storage::{Batch, Space};
 
 use super::store::{CHILDREN, CONTAINER, DATABASE, OFFER};
-use super::{Container, Database, Offer, codec};
+use super::{Container, Database, Offer, codec, users};
 
 /// Names a record of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum RecordKey {
     Database { name: String },
     Container { database: DatabaseRid, name: String },
     Offer { rid: OfferRid },
+    User { database: DatabaseRid, name: String },
+    Permission { user: UserRid, name: String },
 }
 
 impl RecordKey {
@@ -36,12 +38,14 @@ impl RecordKey {
                 out.push(OFFER);
                 keycode::put_u64(&mut out, u64::from(rid.0));
             }
+            RecordKey::User { database, name } => return users::user_key(*database, name),
+            RecordKey::Permission { user, name } => return users::permission_key(*user, name),
         }
         out
     }
 }
 
-/// The counter of a database's containers.
+/// The counter of a database's containers and users.
 pub(crate) fn children_key(database: DatabaseRid) -> Vec<u8> {
     let mut out = vec![CHILDREN];
     keycode::put_u64(&mut out, u64::from(database.0));
@@ -61,11 +65,15 @@ impl Changes {
         self.create(database_key(database), codec::encode_database(database));
     }
 
-    /// Deletes a database; `children` is the LSN of its last container created or deleted.
+    /// Deletes a database; `children` is the LSN of its last child created or deleted.
     pub(crate) fn delete_database(&mut self, database: &Database, children: Option<Lsn>) {
         self.delete(database_key(database), database.lsn);
-        let key = children_key(database.rid);
-        match children {
+        self.delete_counter(children_key(database.rid), children);
+    }
+
+    /// Deletes a counter, expecting that nobody counted since its LSN.
+    pub(super) fn delete_counter(&mut self, key: Vec<u8>, lsn: Option<Lsn>) {
+        match lsn {
             Some(lsn) => {
                 self.batch.expect_unchanged(Space::Meta, key.clone(), lsn);
                 self.batch.delete(Space::Meta, key);
@@ -110,26 +118,26 @@ impl Changes {
         self.delete(RecordKey::Offer { rid: offer.rid }, offer.lsn);
     }
 
-    fn create(&mut self, key: RecordKey, value: Vec<u8>) {
+    pub(super) fn create(&mut self, key: RecordKey, value: Vec<u8>) {
         self.batch.expect_absent(Space::Meta, key.encode());
         self.batch.put(Space::Meta, key.encode(), value);
         self.touched.push(key);
     }
 
-    fn replace(&mut self, key: RecordKey, lsn: Lsn, value: Vec<u8>) {
+    pub(super) fn replace(&mut self, key: RecordKey, lsn: Lsn, value: Vec<u8>) {
         self.batch.expect_unchanged(Space::Meta, key.encode(), lsn);
         self.batch.put(Space::Meta, key.encode(), value);
         self.touched.push(key);
     }
 
-    fn delete(&mut self, key: RecordKey, lsn: Lsn) {
+    pub(super) fn delete(&mut self, key: RecordKey, lsn: Lsn) {
         self.batch.expect_unchanged(Space::Meta, key.encode(), lsn);
         self.batch.delete(Space::Meta, key.encode());
         self.touched.push(key);
     }
 }
 
-fn database_key(database: &Database) -> RecordKey {
+pub(super) fn database_key(database: &Database) -> RecordKey {
     RecordKey::Database { name: database.name.clone() }
 }
 

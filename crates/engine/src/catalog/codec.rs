@@ -154,50 +154,50 @@ fn former_policy(value: &Value) -> Result<(u32, IndexingPolicy)> {
 }
 
 /// Builds a JSON object field by field.
-struct Builder(Object);
+pub(super) struct Builder(Object);
 
-fn object() -> Builder {
+pub(super) fn object() -> Builder {
     Builder(Object::new())
 }
 
 impl Builder {
-    fn with(self, name: &str, value: impl Into<Value>) -> Builder {
+    pub(super) fn with(self, name: &str, value: impl Into<Value>) -> Builder {
         Builder(self.0.with(name, value.into()))
     }
 
-    fn into_bytes(self) -> Vec<u8> {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
         Value::from(self.0).to_json().into_bytes()
     }
 }
 
 /// Times and counters are far below 2^63.
-fn seconds(n: u64) -> i64 {
+pub(super) fn seconds(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// Reads a record's fields; what is missing or of another type is damage.
-struct Fields {
+pub(super) struct Fields {
     what: &'static str,
     value: Value,
 }
 
 impl Fields {
-    fn of(what: &'static str, record: &Record) -> Result<Fields> {
+    pub(super) fn of(what: &'static str, record: &Record) -> Result<Fields> {
         let value = Value::parse(&record.value).map_err(|e| {
             Error::new(ErrorKind::Corrupt, format!("the catalog's record of a {what}: {e}"))
         })?;
         Ok(Fields { what, value })
     }
 
-    fn value(&self, name: &str) -> Result<&Value> {
+    pub(super) fn value(&self, name: &str) -> Result<&Value> {
         self.value.get(name).ok_or_else(|| damaged(self.what, name))
     }
 
-    fn text(&self, name: &str) -> Result<&str> {
+    pub(super) fn text(&self, name: &str) -> Result<&str> {
         self.value(name)?.as_str().ok_or_else(|| damaged(self.what, name))
     }
 
-    fn number<N: TryFrom<i64>>(&self, name: &str) -> Result<N> {
+    pub(super) fn number<N: TryFrom<i64>>(&self, name: &str) -> Result<N> {
         let number = self.value(name)?.as_i64().and_then(|n| N::try_from(n).ok());
         number.ok_or_else(|| damaged(self.what, name))
     }
@@ -209,12 +209,12 @@ impl Fields {
         }
     }
 
-    fn etag(&self) -> Result<Etag> {
+    pub(super) fn etag(&self) -> Result<Etag> {
         Etag::parse(self.text("etag")?).ok_or_else(|| damaged(self.what, "etag"))
     }
 }
 
-fn damaged(what: &str, field: &str) -> Error {
+pub(super) fn damaged(what: &str, field: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
         format!("the catalog's record of a {what} has no valid '{field}'"),

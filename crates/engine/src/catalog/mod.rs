@@ -1,4 +1,4 @@
-//! The catalog: which databases, containers, offers and partitions there are.
+//! The catalog: which databases, containers, offers, users and partitions there are.
 //!
 //! The truth is a set of small records in the catalog's own partition of the store (`store.rs`).
 //! Requests read a copy in memory, an immutable [`Catalog`] behind an `Arc`: resolving a container
@@ -14,6 +14,7 @@ mod resolve;
 mod resource;
 mod rids;
 mod store;
+mod users;
 mod value;
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,8 @@ pub(crate) use resolve::{AddressedBy, Resolved};
 pub use resource::{Container, Database, Offer, Partition, Policies};
 pub(crate) use rids::{FreshRid, RidSource};
 pub(crate) use store::CatalogStore;
+use users::Users;
+pub use users::{Permission, PermissionMode, Target, User};
 
 /// All resources at one moment.
 #[derive(Clone, Debug, Default)]
@@ -36,12 +39,13 @@ pub(crate) struct Catalog {
     offer_of: HashMap<String, OfferRid>,
 }
 
-/// A database with its containers.
+/// A database with its containers and users.
 #[derive(Clone, Debug)]
 struct Contents {
     database: Arc<Database>,
     names: HashMap<String, ContainerRid>,
     containers: BTreeMap<ContainerRid, Arc<Container>>,
+    users: Arc<Users>,
 }
 
 impl Catalog {
@@ -90,6 +94,7 @@ impl Catalog {
                 database: Arc::clone(&database),
                 names: HashMap::new(),
                 containers: BTreeMap::new(),
+                users: Arc::default(),
             },
         };
         self.databases.insert(database.rid, Arc::new(contents));

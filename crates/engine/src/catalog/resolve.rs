@@ -64,7 +64,7 @@ impl Catalog {
         }
     }
 
-    fn contents(&self, segment: &str) -> Option<(&Contents, AddressedBy)> {
+    pub(super) fn contents(&self, segment: &str) -> Option<(&Contents, AddressedBy)> {
         if let Some(rid) = self.names.get(segment) {
             return Some((self.databases.get(rid)?, AddressedBy::Name));
         }
@@ -73,6 +73,6 @@ impl Catalog {
     }
 }
 
-fn absent(kind: ErrorKind, what: &str, name: &str) -> Error {
+pub(super) fn absent(kind: ErrorKind, what: &str, name: &str) -> Error {
     Error::new(kind, format!("Resource Not Found: there is no {what} '{name}'"))
 }

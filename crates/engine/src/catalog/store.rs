@@ -5,9 +5,12 @@
 //!   01 database   name                → JSON
 //!   02 container  database rid · name → JSON, partitions included
 //!   03 offer      rid                 → JSON
-//!   04 children   database rid        → counter, touched by every container created or deleted
+//!   04 children   database or user rid → counter, touched by every child created or deleted
 //!   05 ids        —                   → partition ids below it may be in use
 //!   06 format     —                   → version of all formats in the store
+//!   07 user       database rid · name → JSON
+//!   08 permission user rid · name     → JSON
+//!   09 grant      user rid · resource → the permission's rid: one for each resource
 //! ```
 //!
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children
@@ -18,13 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use partita_model::keycode;
-use partita_model::{DatabaseRid, Error, ErrorKind, Lsn, Result};
+use partita_model::{DatabaseRid, Error, ErrorKind, Lsn, Result, UserRid};
 use partita_storage::{
     Batch, Direction, Entry, KeyRange, PartitionId, Record, ScanLimit, Snapshot, Space,
     StorageError, Store, counter,
 };
 
 use super::changes::{Changes, RecordKey, children_key};
+use super::users::{self, permissions_key};
 use super::{Catalog, codec};
 
 /// The partition that holds the catalog.
@@ -36,6 +40,9 @@ pub(super) const OFFER: u8 = 0x03;
 pub(super) const CHILDREN: u8 = 0x04;
 const PARTITION_IDS: u8 = 0x05;
 const FORMAT: u8 = 0x06;
+pub(super) const USER: u8 = 0x07;
+pub(super) const PERMISSION: u8 = 0x08;
+pub(super) const GRANT: u8 = 0x09;
 
 const FORMAT_VERSION: u64 = 1;
 
@@ -54,10 +61,10 @@ pub(crate) struct CatalogStore {
     ids: Mutex<IdBlock>,
 }
 
-/// The containers of a database, counted.
+/// The children of a database or user, counted.
 pub(crate) struct Children {
     pub(crate) count: usize,
-    /// The LSN of the last container created or deleted.
+    /// The LSN of the last one created or deleted.
     pub(crate) lsn: Option<Lsn>,
 }
 
@@ -102,10 +109,19 @@ impl CatalogStore {
         committed.map(|_| ())
     }
 
-    /// How many containers a database has, straight from the store.
+    /// How many containers and users a database has, straight from the store.
     pub(crate) fn children(&self, database: DatabaseRid) -> Result<Children> {
+        self.counted(&children_key(database))
+    }
+
+    /// How many permissions a user has, straight from the store.
+    pub(crate) fn permission_count(&self, user: UserRid) -> Result<Children> {
+        self.counted(&permissions_key(user))
+    }
+
+    fn counted(&self, key: &[u8]) -> Result<Children> {
         let snapshot = self.store.snapshot(CATALOG)?;
-        match snapshot.get(Space::Meta, &children_key(database))? {
+        match snapshot.get(Space::Meta, key)? {
             None => Ok(Children { count: 0, lsn: None }),
             Some(record) => {
                 let count = usize::try_from(counter(&record.value)?).unwrap_or(0);
@@ -175,6 +191,14 @@ fn apply(catalog: &mut Catalog, key: &RecordKey, record: Option<Record>) -> Resu
             catalog.insert_offer(Arc::new(codec::offer(&record)?));
         }
         (RecordKey::Offer { rid }, None) => catalog.remove_offer(*rid),
+        (RecordKey::User { .. }, Some(record)) => {
+            catalog.insert_user(Arc::new(users::user(&record)?));
+        }
+        (RecordKey::User { database, name }, None) => catalog.remove_user(*database, name),
+        (RecordKey::Permission { .. }, Some(record)) => {
+            catalog.insert_permission(Arc::new(users::permission(&record)?));
+        }
+        (RecordKey::Permission { user, name }, None) => catalog.remove_permission(*user, name),
     }
     Ok(())
 }
@@ -209,6 +233,12 @@ fn load(snapshot: &dyn Snapshot) -> Result<Catalog> {
     }
     for entry in family(snapshot, OFFER)? {
         catalog.insert_offer(Arc::new(codec::offer(&entry.record)?));
+    }
+    for entry in family(snapshot, USER)? {
+        catalog.insert_user(Arc::new(users::user(&entry.record)?));
+    }
+    for entry in family(snapshot, PERMISSION)? {
+        catalog.insert_permission(Arc::new(users::permission(&entry.record)?));
     }
     Ok(catalog)
 }

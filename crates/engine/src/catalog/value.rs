@@ -77,13 +77,13 @@ impl Offer {
     }
 }
 
-fn with_system(object: Object, rid: &str, self_link: String, etag: Etag) -> Object {
+pub(super) fn with_system(object: Object, rid: &str, self_link: String, etag: Etag) -> Object {
     object
         .with("_rid", Value::from(rid))
         .with("_self", Value::from(self_link))
         .with("_etag", Value::from(etag.quoted()))
 }
 
-fn number(n: u64) -> Value {
+pub(super) fn number(n: u64) -> Value {
     Value::Number(Number::Int(i64::try_from(n).unwrap_or(i64::MAX)))
 }

@@ -6,11 +6,13 @@
 //! (`write.rs`), where `draft.rs` understands what was sent and `batch.rs` computes everything that
 //! changes with an item. A feed walks items in EPK order (`list.rs`).
 
+mod addressed;
 mod batch;
 mod draft;
 mod intent;
 mod list;
 mod read;
+mod transaction;
 mod write;
 
 pub(crate) use batch::derived_entries;
@@ -98,9 +100,17 @@ impl Database {
         }
     }
 
-    /// Opens the partition as of now and notes how far it is, so that also an error can tell.
+    /// Opens the partition of a place: see [`Database::open_partition`].
     fn open_view(&self, work: &mut Work<'_>, place: &Place) -> Result<Box<dyn Snapshot>> {
-        let partition = place.partition();
+        self.open_partition(work, place.partition())
+    }
+
+    /// Opens a partition as of now and notes how far it is, so that also an error can tell.
+    fn open_partition(
+        &self,
+        work: &mut Work<'_>,
+        partition: &Partition,
+    ) -> Result<Box<dyn Snapshot>> {
         let snapshot = self.store.snapshot(partition.id)?;
         let served = Served { range_id: partition.range_id, lsn: snapshot.lsn(), item_lsn: None };
         work.served = Some(served);

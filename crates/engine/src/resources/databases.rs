@@ -55,7 +55,7 @@ impl Database {
         Ok(Outcome::Database { database, change: Change::None })
     }
 
-    /// Deletes a database with all its containers and offers.
+    /// Deletes a database with all its containers, offers and users.
     pub(crate) async fn delete_database(
         &self,
         work: &mut Work<'_>,
@@ -69,8 +69,10 @@ impl Database {
                 let catalog = self.catalog.current();
                 let database = catalog.database(path)?;
                 let children = self.catalog.children(database.rid)?;
-                if children.count != catalog.containers(database.rid).count() {
-                    return Err(Error::retry_with("A container is being created: retry"));
+                let known =
+                    catalog.containers(database.rid).count() + catalog.users(database.rid).count();
+                if children.count != known {
+                    return Err(Error::retry_with("A child is being created: retry"));
                 }
                 check_unchanged(condition.as_ref(), &database.etag)?;
                 let mut partitions = Vec::new();
@@ -84,6 +86,7 @@ impl Database {
                 if let Some(offer) = catalog.offer_of(&database.rid.to_string()) {
                     changes.delete_offer(offer);
                 }
+                self.delete_users_of(&catalog, &mut changes, database.rid)?;
                 changes.delete_database(&database, children.lsn);
                 Ok((changes, partitions))
             })

@@ -1,4 +1,4 @@
-//! Databases, containers and offers: the operations on the catalog.
+//! Databases, containers, offers, users and permissions: the operations on the catalog.
 //!
 //! All of them prepare [`Changes`] from the catalog as it is, commit them, and prepare again if
 //! another change was faster. They are rare and small; none is in the way of a request on items.
@@ -6,6 +6,9 @@
 mod containers;
 mod databases;
 mod offers;
+mod permission_body;
+mod permissions;
+mod users;
 
 use partita_model::{Entropy, Error, Etag, Result};
 use partita_query::Filter;

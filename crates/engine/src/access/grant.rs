@@ -1,0 +1,176 @@
+//! What a resource token opens.
+//!
+//! Exactly what its permission names: a container, what is under a partition key, or one item. Its
+//! holder may besides read the container's definition and its partition key ranges, without which no
+//! client can work. Names are resolved to resource ids before anything is compared, so a token does
+//! not outlive its container; and the permission must still be there, with the same target.
+//!
+//! [`touched`] is the table: what every operation touches. An operation that is not in it does not
+//! compile, and one that says `None` is closed to all tokens.
+
+use std::sync::Arc;
+
+use partita_model::{Error, KeyPart, PartitionKeyHeader, Result, Value};
+
+use crate::catalog::{Container, Permission, PermissionMode};
+use crate::context::{Context, Grant, Work};
+use crate::database::Database;
+use crate::op::{BatchAction, BatchMode, BatchOperation, ContainerPath, ItemPath, Op, Scope};
+
+/// What an operation touches, and how.
+struct Touched<'a> {
+    container: &'a ContainerPath,
+    part: Part<'a>,
+    writes: bool,
+}
+
+/// A part of a container.
+enum Part<'a> {
+    /// What clients must know to ask for anything: the definition and the partition key ranges.
+    Definition,
+    /// All items, or facts about all of them.
+    Everything,
+    /// What is under the partition keys that the request names; None where it names none.
+    Keys(Vec<Option<&'a PartitionKeyHeader>>),
+    /// One item, and what it becomes if the operation might give it another id.
+    Item(&'a ItemPath, Option<&'a [u8]>),
+}
+
+fn touched(op: &Op) -> Option<Touched<'_>> {
+    let reads = |container, part| Some(Touched { container, part, writes: false });
+    let writes = |container, part| Some(Touched { container, part, writes: true });
+    match op {
+        Op::ReadContainer { container, .. } | Op::ListPartitions { container, .. } => {
+            reads(container, Part::Definition)
+        }
+        Op::ContainerStatistics { container } => reads(container, Part::Everything),
+        Op::ListItems { container, scope, .. } => reads(container, part_of(scope)),
+        Op::ReadItem { path, .. } => reads(&path.container, Part::Item(path, None)),
+        Op::PatchItem { path, .. } | Op::DeleteItem { path, .. } => {
+            writes(&path.container, Part::Item(path, None))
+        }
+        Op::ReplaceItem { path, item, .. } => {
+            writes(&path.container, Part::Item(path, Some(&item.body)))
+        }
+        Op::CreateItem { container, item } | Op::UpsertItem { container, item, .. } => {
+            writes(container, Part::Keys(vec![item.partition_key.as_ref()]))
+        }
+        Op::Batch { container, operations, mode } => Some(Touched {
+            container,
+            part: part_of_batch(operations, mode),
+            writes: !operations.iter().all(|o| matches!(o.action, BatchAction::Read { .. })),
+        }),
+        Op::CreateDatabase { .. }
+        | Op::ReadDatabase { .. }
+        | Op::DeleteDatabase { .. }
+        | Op::ListDatabases { .. }
+        | Op::CreateContainer { .. }
+        | Op::ReplaceContainer { .. }
+        | Op::DeleteContainer { .. }
+        | Op::ListContainers { .. }
+        | Op::ReadOffer { .. }
+        | Op::ReplaceOffer { .. }
+        | Op::ListOffers { .. }
+        | Op::User(_)
+        | Op::Permission(_) => None,
+    }
+}
+
+/// The part that a feed covers. Only a partition key says whose items come; a range does not.
+fn part_of(scope: &Scope) -> Part<'_> {
+    match scope {
+        Scope::PartitionKey(header) => Part::Keys(vec![Some(header)]),
+        Scope::All | Scope::Range { .. } | Scope::Epks(_) => Part::Everything,
+    }
+}
+
+/// The part that a batch touches: the key of the whole, or that of each operation.
+fn part_of_batch<'a>(operations: &'a [BatchOperation], mode: &'a BatchMode) -> Part<'a> {
+    let own = operations.iter().map(|operation| operation.partition_key.as_ref());
+    match mode {
+        BatchMode::Atomic { partition_key } => {
+            let whole = std::iter::once(partition_key.as_ref());
+            Part::Keys(whole.chain(own.filter(Option::is_some)).collect())
+        }
+        BatchMode::Bulk { .. } => Part::Keys(own.collect()),
+    }
+}
+
+/// May the holder of a resource token do this?
+pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &Op) -> Result<()> {
+    let permission = standing(database, grant)?;
+    let Some(touched) = touched(op) else {
+        return Err(refused("a resource token does not open resources of this kind"));
+    };
+    let container = match database.catalog.current().parent_container(touched.container) {
+        Ok(resolved) if resolved.container.rid == grant.target.container => resolved.container,
+        // Who may not see a container is not told either whether it is there.
+        Ok(_) | Err(_) => return Err(refused("the token is for another resource")),
+    };
+    if touched.writes && [grant.mode, permission.mode] != [PermissionMode::All; 2] {
+        return Err(refused("the permission's mode is Read"));
+    }
+    let opened = match touched.part {
+        Part::Definition => true,
+        Part::Everything => grant.target.item.is_none() && grant.target.partition_key.is_none(),
+        Part::Keys(headers) => {
+            grant.target.item.is_none()
+                && headers.into_iter().all(|header| opens_key(grant, &container, header))
+        }
+        Part::Item(path, body) => opens_item(database, grant, context, &container, path, body)?,
+    };
+    if opened {
+        return Ok(());
+    }
+    Err(refused("the token is for another item or partition key of the container"))
+}
+
+/// The permission behind a token, unless it was deleted or is about something else by now.
+pub(super) fn standing(database: &Database, grant: &Grant) -> Result<Arc<Permission>> {
+    let catalog = database.catalog.current();
+    match catalog.permission_by_rid(grant.permission) {
+        Some(permission) if permission.target == grant.target => Ok(Arc::clone(permission)),
+        Some(_) | None => Err(refused("its permission was deleted or changed. Read a new token")),
+    }
+}
+
+fn opens_key(grant: &Grant, container: &Container, header: Option<&PartitionKeyHeader>) -> bool {
+    let Some(opened) = &grant.target.partition_key else { return true };
+    match header.map(|header| header.0.as_slice()) {
+        Some([]) if container.definition.partition_key.system_key => {
+            [KeyPart::Undefined].starts_with(&opened.0)
+        }
+        Some(key) => key.starts_with(&opened.0),
+        None => false,
+    }
+}
+
+fn opens_item(
+    database: &Database,
+    grant: &Grant,
+    context: &Context,
+    container: &Container,
+    path: &ItemPath,
+    body: Option<&[u8]>,
+) -> Result<bool> {
+    let header = path.partition_key.as_ref();
+    let Some(item) = &grant.target.item else { return Ok(opens_key(grant, container, header)) };
+    let (id, key) = database.addressed_item(&mut Work::new(context), path)?;
+    let key = PartitionKeyHeader::from(key);
+    Ok(id == *item
+        && opens_key(grant, container, Some(&key))
+        && body.is_none_or(|body| keeps_id(body, item)))
+}
+
+/// Does an item that replaces another one keep its id? What is no item at all is refused later.
+fn keeps_id(body: &[u8], id: &str) -> bool {
+    match Value::parse(body) {
+        Ok(body) => body.get("id").and_then(Value::as_str).is_none_or(|new| new == id),
+        Err(_) => true,
+    }
+}
+
+/// The error for what a token does not open.
+pub(super) fn refused(why: &str) -> Error {
+    Error::forbidden(format!("The input authorization token can't serve the request: {why}"))
+}

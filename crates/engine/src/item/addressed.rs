@@ -1,0 +1,20 @@
+//! Which item a request means, without touching it.
+
+use partita_model::{PartitionKey, Result};
+
+use crate::context::Work;
+use crate::database::Database;
+use crate::op::ItemPath;
+
+impl Database {
+    /// The id and partition key that a path means. A resource id is looked up, so the answer is the
+    /// item that the operation itself would find.
+    pub(crate) fn addressed_item(
+        &self,
+        work: &mut Work<'_>,
+        path: &ItemPath,
+    ) -> Result<(String, PartitionKey)> {
+        let place = self.place(work, path)?;
+        Ok((place.id, place.key))
+    }
+}

@@ -1,0 +1,232 @@
+//! What a client sends as a permission, and what its link means.
+//!
+//! A link of names must lead to a container that is there. A link of resource ids may also name a
+//! container that is not: clients store such permissions, and they open nothing.
+
+use partita_model::{
+    ContainerRid, DatabaseRid, Error, ItemRid, PartitionKeyHeader, Result, Value, check_item_id,
+    check_resource_name,
+};
+use partita_storage::Space;
+
+use crate::catalog::{AddressedBy, Catalog, Container, PermissionMode, Target};
+use crate::database::Database;
+use crate::keys;
+use crate::op::ContainerPath;
+
+/// A permission as it was sent, with everything checked that needs no catalog.
+#[derive(Debug)]
+pub(super) struct PermissionBody {
+    pub(super) name: String,
+    pub(super) mode_text: String,
+    pub(super) mode: PermissionMode,
+    pub(super) resource: String,
+    pub(super) resource_partition_key: Option<Value>,
+    key: Option<PartitionKeyHeader>,
+    link: ResourceLink,
+}
+
+/// The link of a container, or of an item in it.
+#[derive(Debug, PartialEq, Eq)]
+struct ResourceLink {
+    container: ContainerPath,
+    item: Option<String>,
+}
+
+impl PermissionBody {
+    pub(super) fn parse(body: &Value) -> Result<PermissionBody> {
+        let name = text(body, "id")?;
+        check_resource_name("permission", name)?;
+        let mode_text = text(body, "permissionMode")?;
+        let mode = PermissionMode::parse(mode_text).ok_or_else(|| {
+            Error::bad_request(format!(
+                "The permissionMode '{mode_text}' is invalid: it must be All or Read"
+            ))
+        })?;
+        let resource = text(body, "resource")?;
+        let sent = body.get("resourcePartitionKey").filter(|key| !key.is_null()).cloned();
+        Ok(PermissionBody {
+            name: name.to_owned(),
+            mode_text: mode_text.to_owned(),
+            mode,
+            resource: resource.to_owned(),
+            key: sent.as_ref().map(partition_key).transpose()?,
+            resource_partition_key: sent,
+            link: ResourceLink::parse(resource)?,
+        })
+    }
+}
+
+impl ResourceLink {
+    fn parse(link: &str) -> Result<ResourceLink> {
+        let pieces: Vec<&str> = link.trim_matches('/').split('/').collect();
+        let (database, container, inside) = match pieces.as_slice() {
+            ["dbs", database, "colls", container, inside @ ..]
+                if !database.is_empty() && !container.is_empty() =>
+            {
+                (*database, *container, inside)
+            }
+            _ => return Err(bad_link(link)),
+        };
+        let item = match inside {
+            [] => None,
+            ["docs", id] => {
+                check_item_id(id)?;
+                Some((*id).to_owned())
+            }
+            [kind @ ("sprocs" | "triggers" | "udfs"), _] => {
+                return Err(Error::unsupported(format!(
+                    "Not supported by this server yet: permissions for {kind}. Give the user a \
+                     permission for the container"
+                )));
+            }
+            _ => return Err(bad_link(link)),
+        };
+        let container =
+            ContainerPath { database: database.to_owned(), container: container.to_owned() };
+        Ok(ResourceLink { container, item })
+    }
+}
+
+impl Database {
+    /// What a permission opens.
+    pub(super) fn target(&self, catalog: &Catalog, body: &PermissionBody) -> Result<Target> {
+        let ResourceLink { container: path, item } = &body.link;
+        let resolved = match catalog.container(path) {
+            Ok(resolved) => resolved,
+            Err(error) => return absent_target(body).ok_or(error),
+        };
+        let container = resolved.container;
+        check_key(&container, body.key.as_ref())?;
+        let rid = match (resolved.by, item) {
+            (AddressedBy::Rid, Some(item)) => {
+                ItemRid::parse(item).filter(|rid| rid.container == container.rid)
+            }
+            _ => None,
+        };
+        let target = Target {
+            container: container.rid,
+            item: item.clone(),
+            partition_key: body.key.clone(),
+        };
+        match rid {
+            None => Ok(target),
+            Some(rid) => self.target_by_rid(&container, rid, target),
+        }
+    }
+
+    /// An item's resource id names one item, so its id and partition key are what is opened.
+    fn target_by_rid(&self, container: &Container, rid: ItemRid, target: Target) -> Result<Target> {
+        let components = container.definition.partition_key.paths.len();
+        for partition in &container.partitions {
+            let view = self.store.snapshot(partition.id)?;
+            let Some(pointer) = view.get(Space::Index, &keys::rid(rid.item))? else { continue };
+            let found = keys::parse_item(&pointer.value, components)
+                .ok_or_else(|| Error::corrupt("a resource id leads to a damaged key"))?;
+            let key = PartitionKeyHeader::from(found.key);
+            if target.partition_key.is_some_and(|wanted| !key.0.starts_with(&wanted.0)) {
+                return Err(Error::bad_request(format!(
+                    "The resourcePartitionKey is not that of the item {rid}"
+                )));
+            }
+            return Ok(Target { item: Some(found.id), partition_key: Some(key), ..target });
+        }
+        Err(Error::not_found(format!("Resource Not Found: there is no item {rid}")))
+    }
+}
+
+/// What a link of resource ids means whose container is not there.
+fn absent_target(body: &PermissionBody) -> Option<Target> {
+    let ResourceLink { container: path, item } = &body.link;
+    let database = DatabaseRid::parse(&path.database)?;
+    let container = ContainerRid::parse(&path.container).filter(|rid| rid.database == database)?;
+    Some(Target { container, item: item.clone(), partition_key: body.key.clone() })
+}
+
+fn text<'a>(body: &'a Value, name: &str) -> Result<&'a str> {
+    match body.get(name) {
+        None => Err(Error::bad_request(format!(
+            "The input content is invalid because the required properties - '{name}; ' - are \
+             missing"
+        ))),
+        Some(value) => value.as_str().ok_or_else(|| {
+            Error::bad_request(format!("The property '{name}' of a permission must be a string"))
+        }),
+    }
+}
+
+fn partition_key(sent: &Value) -> Result<PartitionKeyHeader> {
+    match sent.as_array() {
+        Some([_, ..]) => PartitionKeyHeader::parse(&sent.to_json()),
+        Some([]) | None => Err(Error::bad_request(format!(
+            "The resourcePartitionKey {sent} is invalid: it must be an array with at least one \
+             element"
+        ))),
+    }
+}
+
+fn check_key(container: &Container, key: Option<&PartitionKeyHeader>) -> Result<()> {
+    let paths = container.definition.partition_key.paths.len();
+    match key {
+        Some(key) if key.0.len() > paths => Err(Error::bad_request(format!(
+            "The resourcePartitionKey {} has {} elements, the container's partition key has {paths}",
+            key.to_header_json(),
+            key.0.len()
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn bad_link(link: &str) -> Error {
+    Error::bad_request(format!(
+        "The resource '{link}' of the permission is invalid: it must be the link of a container \
+         (dbs/…/colls/…) or of an item (dbs/…/colls/…/docs/…)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<PermissionBody> {
+        PermissionBody::parse(&Value::parse(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn links_are_of_containers_and_items() {
+        for link in ["dbs/d/colls/c", "/dbs/d/colls/c/"] {
+            let parsed = ResourceLink::parse(link).unwrap();
+            assert_eq!((parsed.container.database.as_str(), parsed.item), ("d", None));
+        }
+        let item = ResourceLink::parse("dbs/d/colls/c/docs/my id").unwrap();
+        assert_eq!(item.item.as_deref(), Some("my id"));
+        for link in ["", "dbs/d", "dbs//colls/c", "dbs/d/colls/c/docs", "dbs/d/colls/c/docs/a/b"] {
+            let error = ResourceLink::parse(link).unwrap_err();
+            assert_eq!(error.kind, partita_model::ErrorKind::BadRequest, "{link}");
+        }
+        let error = ResourceLink::parse("dbs/d/colls/c/sprocs/s").unwrap_err();
+        assert!(error.message.contains("sprocs"), "{error}");
+    }
+
+    #[test]
+    fn bodies_say_what_is_wrong_with_them() {
+        for (body, word) in [
+            (r#"{"permissionMode":"All","resource":"dbs/d/colls/c"}"#, "'id; '"),
+            (r#"{"id":"p","resource":"dbs/d/colls/c"}"#, "permissionMode"),
+            (r#"{"id":"p","permissionMode":"none","resource":"dbs/d/colls/c"}"#, "'none'"),
+            (r#"{"id":"p","permissionMode":1,"resource":"dbs/d/colls/c"}"#, "permissionMode"),
+            (r#"{"id":"p","permissionMode":"All"}"#, "resource"),
+            (
+                r#"{"id":"p","permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":[]}"#,
+                "resourcePartitionKey",
+            ),
+            (
+                r#"{"id":"p","permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":"a"}"#,
+                "resourcePartitionKey",
+            ),
+        ] {
+            let error = parse(body).unwrap_err();
+            assert!(error.message.contains(word), "{body}: {error}");
+        }
+    }
+}
