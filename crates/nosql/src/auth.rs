@@ -1,4 +1,4 @@
-//! Who asks: the signature of a request against the account's keys.
+//! Who asks: the signature of a request against the account's keys, or a resource token.
 //!
 //! The keys and the arithmetic are the gateway's; this file knows which verb, type and link this
 //! protocol signs. A path that cannot be decoded has no link to check, so such a request is told
@@ -6,12 +6,13 @@
 
 use http::{HeaderMap, Method};
 use partita_engine::Access;
-use partita_gateway::auth::{AuthError, Keys, Principal, Signed};
+use partita_gateway::auth::{AuthError, Keys, Principal, Signed, is_resource_token};
 use partita_model::Result;
 
 use crate::error::Failure;
 use crate::headers;
 use crate::link::Address;
+use crate::token;
 
 /// When a signature counts.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,9 @@ pub(crate) fn authenticate(
     window: Window,
 ) -> Result<Access, Failure> {
     let authorization = text(headers, &http::header::AUTHORIZATION);
+    if let Some(token) = authorization.filter(|text| is_resource_token(text)) {
+        return token::read(&keys.verify_token(token, window.now_unix_seconds)?);
+    }
     let signing = match address.signing() {
         Err(_) if authorization.is_none() => return Err(AuthError::Missing.into()),
         signing => signing?,

@@ -134,7 +134,9 @@ impl From<AuthError> for Failure {
                 (StatusCode::UNAUTHORIZED, AUTHORIZATION_INVALID, "Unauthorized")
             }
             AuthError::Mismatch { .. } => (StatusCode::UNAUTHORIZED, 0, "Unauthorized"),
-            AuthError::Expired { .. } => (StatusCode::FORBIDDEN, 0, "Forbidden"),
+            AuthError::Expired { .. } | AuthError::TokenEnded { .. } => {
+                (StatusCode::FORBIDDEN, 0, "Forbidden")
+            }
         };
         Failure { status, substatus, code, retry_after_ms: None, message: auth_message(error) }
     }
@@ -154,7 +156,8 @@ fn auth_message(error: AuthError) -> String {
         AuthError::Malformed(_)
         | AuthError::UnknownKind(_)
         | AuthError::BadDate(_)
-        | AuthError::Expired { .. } => error.to_string(),
+        | AuthError::Expired { .. }
+        | AuthError::TokenEnded { .. } => error.to_string(),
     }
 }
 

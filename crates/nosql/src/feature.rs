@@ -10,8 +10,6 @@ use partita_model::Error;
 pub(crate) enum Feature {
     Addresses,
     Attachments,
-    Batch,
-    Bulk,
     ChangeFeed,
     ClientEncryptionKeys,
     Conflicts,
@@ -22,7 +20,6 @@ pub(crate) enum Feature {
     StoredProcedures,
     Triggers,
     UserDefinedFunctions,
-    UsersAndPermissions,
 }
 
 impl Feature {
@@ -31,8 +28,6 @@ impl Feature {
         match self {
             Feature::Addresses => "direct mode (address resolution)",
             Feature::Attachments => "attachments",
-            Feature::Batch => "transactional batch",
-            Feature::Bulk => "bulk execution",
             Feature::ChangeFeed => "change feed",
             Feature::ClientEncryptionKeys => "client encryption keys",
             Feature::Conflicts => "conflicts feed",
@@ -43,7 +38,6 @@ impl Feature {
             Feature::StoredProcedures => "stored procedures",
             Feature::Triggers => "triggers",
             Feature::UserDefinedFunctions => "user-defined functions",
-            Feature::UsersAndPermissions => "users and permissions",
         }
     }
 

@@ -23,9 +23,13 @@ pub(crate) const PARTITION_KEY: HeaderName =
 pub(crate) const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");
 pub(crate) const IS_QUERY_PLAN: HeaderName =
     HeaderName::from_static("x-ms-cosmos-is-query-plan-request");
+pub(crate) const TOKEN_SECONDS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-expiry-seconds");
 pub(crate) const IS_UPSERT: HeaderName = HeaderName::from_static("x-ms-documentdb-is-upsert");
 pub(crate) const IS_BATCH: HeaderName = HeaderName::from_static("x-ms-cosmos-is-batch-request");
 pub(crate) const BATCH_ATOMIC: HeaderName = HeaderName::from_static("x-ms-cosmos-batch-atomic");
+pub(crate) const BATCH_CONTINUE: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-batch-continue-on-error");
 pub(crate) const A_IM: HeaderName = HeaderName::from_static("a-im");
 pub(crate) const MAX_ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-max-item-count");
 pub(crate) const INTENDED_CONTAINER_RID: HeaderName =
@@ -190,13 +194,7 @@ impl<'a> Headers<'a> {
 
     /// An ETag in `If-Match` or `If-None-Match`; the quotes may be missing.
     pub(crate) fn etag(self, name: &HeaderName) -> Result<Option<EtagPattern>> {
-        Ok(self.text(name)?.map(|text| match text.trim() {
-            "*" => EtagPattern::Any,
-            text => {
-                let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-                EtagPattern::Exact(inner.unwrap_or(text).to_owned())
-            }
-        }))
+        Ok(self.text(name)?.map(etag_pattern))
     }
 
     /// Does the client want no body in the answer to a write?
@@ -227,6 +225,17 @@ impl<'a> Headers<'a> {
             media_type.eq_ignore_ascii_case("application/query+json")
         });
         Ok(self.flag(&IS_QUERY)? || by_type)
+    }
+}
+
+/// An ETag as a client writes it: the quotes may be missing.
+pub(crate) fn etag_pattern(text: &str) -> EtagPattern {
+    match text.trim() {
+        "*" => EtagPattern::Any,
+        text => {
+            let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            EtagPattern::Exact(inner.unwrap_or(text).to_owned())
+        }
     }
 }
 

@@ -15,8 +15,8 @@
 //!
 //! [`NoSqlDoor`] in `service` strings these together; it is the only file that says `async`, all
 //! others are plain functions. `headers` holds every header name once, `account` answers `GET /`,
-//! `session` and `text`
-//! write session tokens and other short header texts.
+//! `session` and `text` write session tokens and other short header texts, `token` is what the
+//! resource tokens of permissions say.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
 //! Of the service's response headers, those that no client reads and that would only describe
@@ -33,5 +33,6 @@ mod response;
 mod service;
 mod session;
 mod text;
+mod token;
 
 pub use service::{NoSqlDoor, NoSqlSettings};

@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 
 use http::Uri;
-use partita_engine::{ContainerPath, DatabasePath};
+use partita_engine::{ContainerPath, DatabasePath, PermissionPath, UserPath};
 use partita_model::{DatabaseRid, Error, Result};
 
 use crate::feature::Feature;
@@ -40,6 +40,10 @@ pub(crate) enum Link {
     Ranges(ContainerPath),
     Offers,
     Offer(String),
+    Users(DatabasePath),
+    User(UserPath),
+    Permissions(UserPath),
+    Permission(PermissionPath),
     /// A resource of a feature that is refused.
     Later(Feature),
     /// Nothing that the protocol knows.
@@ -175,7 +179,7 @@ fn route(segments: &[&str]) -> Result<Link> {
         ["dbs", database, "colls", container, inside @ ..] => {
             route_inside(container_path(database, container)?, inside)?
         }
-        ["dbs", _, "users", ..] => Link::Later(Feature::UsersAndPermissions),
+        ["dbs", database, "users", inside @ ..] => route_users(database, inside)?,
         ["dbs", _, "clientencryptionkeys", ..] => Link::Later(Feature::ClientEncryptionKeys),
         ["offers"] => Link::Offers,
         ["offers", rid] => Link::Offer(decode(rid)?.into_owned()),
@@ -198,6 +202,23 @@ fn route_inside(container: ContainerPath, inside: &[&str]) -> Result<Link> {
         ["udfs"] | ["udfs", _] => Link::Later(Feature::UserDefinedFunctions),
         ["conflicts"] | ["conflicts", _] => Link::Later(Feature::Conflicts),
         ["operations", "partitionkeydelete"] => Link::Later(Feature::PartitionKeyDelete),
+        _ => Link::Unknown,
+    })
+}
+
+/// The part of a path behind `users`.
+fn route_users(database: &str, inside: &[&str]) -> Result<Link> {
+    let user = |user: &str| -> Result<UserPath> {
+        Ok(UserPath { database: decode(database)?.into_owned(), user: decode(user)?.into_owned() })
+    };
+    Ok(match inside {
+        [] => Link::Users(database_path(database)?),
+        [name] => Link::User(user(name)?),
+        [name, "permissions"] => Link::Permissions(user(name)?),
+        [name, "permissions", permission] => Link::Permission(PermissionPath {
+            user: user(name)?,
+            permission: decode(permission)?.into_owned(),
+        }),
         _ => Link::Unknown,
     })
 }
@@ -419,7 +440,6 @@ mod tests {
     #[test]
     fn later_features_have_their_routes() {
         for (path, feature) in [
-            ("/dbs/d/users/u/permissions/p", Feature::UsersAndPermissions),
             ("/dbs/d/clientencryptionkeys", Feature::ClientEncryptionKeys),
             ("/dbs/d/colls/c/sprocs/s/", Feature::StoredProcedures),
             ("/dbs/d/colls/c/triggers", Feature::Triggers),
@@ -431,6 +451,19 @@ mod tests {
         ] {
             assert_eq!(link(path), Link::Later(feature), "{path}");
         }
+    }
+
+    #[test]
+    fn users_and_permissions_have_their_routes() {
+        let user = UserPath { database: "d".into(), user: "my user".into() };
+        assert_eq!(link("/dbs/d/users/"), Link::Users(DatabasePath("d".into())));
+        assert_eq!(link("/dbs/d/users/my%20user"), Link::User(user.clone()));
+        assert_eq!(link("/dbs/d/users/my%20user/permissions"), Link::Permissions(user.clone()));
+        let permission = PermissionPath { user, permission: "p".into() };
+        assert_eq!(link("/dbs/d/users/my%20user/permissions/p"), Link::Permission(permission));
+        assert_eq!(link("/dbs/d/users/u/x"), Link::Unknown);
+        assert_eq!(links("/dbs/d/users/u/permissions/p"), ["dbs/d/users/u/permissions/p"]);
+        assert_eq!(links("/dbs/d/users/u/permissions"), ["dbs/d/users/u"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::link::Address;
 use crate::request::{self, Call, DatabaseCall, Incoming, Runs};
 use crate::response::{self, Failed, Frame};
 use crate::text::Text;
+use crate::token::Issuer;
 
 /// The longest activity id that is repeated: a GUID, or what somebody uses instead.
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
@@ -104,6 +105,7 @@ impl NoSqlDoor {
             skew_seconds_max: self.settings.clock_skew_seconds,
         };
         let access = auth::authenticate(&self.settings.keys, method, headers, &address, window)?;
+        self.database.check_access(&access)?;
         let incoming = Incoming { method, headers: Headers(headers), body };
         let account = self.settings.default_consistency;
         match request::read(address.link()?, incoming, access, account)? {
@@ -142,7 +144,8 @@ impl NoSqlDoor {
             }
             _ => None,
         };
-        let frame = Frame { address, shape, statistics };
+        let tokens = Issuer { keys: &self.settings.keys, clock: &*self.clock };
+        let frame = Frame { address, tokens, shape, statistics };
         response::reply(reply, &frame)
     }
 

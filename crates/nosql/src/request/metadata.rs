@@ -121,7 +121,7 @@ pub(super) fn offer(rid: String, incoming: Incoming<'_>) -> Result<Op> {
 }
 
 /// The `id` that every resource has.
-fn required_id(body: &Value) -> Result<&str> {
+pub(super) fn required_id(body: &Value) -> Result<&str> {
     if body.as_object().is_none() {
         return Err(Error::bad_request(format!(
             "The request body must be a JSON object, not {}.",

@@ -5,13 +5,15 @@
 //! anyway (is the body a valid item, does the key fit the container) is left to it, so that every
 //! door gets the same answer.
 
+mod batch;
 mod items;
 mod metadata;
 mod query;
+mod users;
 
 use bytes::Bytes;
 use http::Method;
-use partita_engine::{Access, Condition, Context, KeyRequired, Op};
+use partita_engine::{Access, BatchMode, Condition, Context, KeyRequired, Op};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 
 use crate::headers::{self, Headers};
@@ -54,6 +56,8 @@ pub(crate) struct Shape {
     pub(crate) quota: bool,
     /// Sizes of the container's partitions in its body.
     pub(crate) statistics: bool,
+    /// How long the tokens of permissions shall live.
+    pub(crate) token_seconds: u64,
 }
 
 /// Reads a request.
@@ -79,6 +83,10 @@ pub(crate) fn read(
         Link::Ranges(container) => metadata::ranges(container, incoming)?,
         Link::Offers => metadata::offers(incoming)?,
         Link::Offer(rid) => metadata::offer(rid, incoming)?,
+        Link::Users(database) => users::users(database, incoming)?,
+        Link::User(user) => users::user(user, incoming)?,
+        Link::Permissions(user) => users::permissions(user, incoming)?,
+        Link::Permission(permission) => users::permission(permission, incoming)?,
         Link::Items(container) => items::items(container, incoming, key_required)?,
         Link::Item { container, id } => items::item(container, id, incoming, key_required)?,
         Link::Later(feature) => return Err(feature.refusal()),
@@ -98,6 +106,9 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
         Link::Container(_) => {
             shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;
             shape.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;
+        }
+        Link::Permissions(_) | Link::Permission(_) => {
+            shape.token_seconds = users::token_seconds(headers)?;
         }
         _ => {}
     }
@@ -150,6 +161,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadOffer { .. } => ("ReadOffer", Runs::Inline),
         Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
+        Op::User(op) => users::profile_of_user(op),
+        Op::Permission(op) => users::profile_of_permission(op),
         Op::CreateItem { .. } => ("CreateItem", Runs::Inline),
         Op::UpsertItem { .. } => ("UpsertItem", Runs::Inline),
         Op::ReplaceItem { .. } => ("ReplaceItem", Runs::Inline),
@@ -157,6 +170,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::InPool),
+        Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::InPool),
+        Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::InPool),
     }
 }
 

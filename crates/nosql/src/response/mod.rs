@@ -4,6 +4,7 @@
 //! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
 //! parsed or copied. `partitions` writes what is told of a container's partitions.
 
+mod batch;
 mod partitions;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -18,6 +19,7 @@ use crate::link::{Address, encode};
 use crate::request::Shape;
 use crate::session;
 use crate::text;
+use crate::token::Issuer;
 
 /// Room for all headers of an item's response, so that the map never grows.
 const HEADERS_CAPACITY: usize = 24;
@@ -25,9 +27,9 @@ const HEADERS_CAPACITY: usize = 24;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What the answer to a request refers to.
-#[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) address: &'a Address<'a>,
+    pub(crate) tokens: Issuer<'a>,
     pub(crate) shape: Shape,
     /// Sizes of the container's partitions, where the client asked for them.
     pub(crate) statistics: Option<Vec<PartitionStatistics>>,
@@ -113,6 +115,7 @@ fn success(
             put_page(&mut headers, items.len(), continuation);
             with_body(StatusCode::OK, headers, item_feed(&items, container))
         }
+        Outcome::Batch { results } => batch::reply(results, headers),
         Outcome::Database { database, change } => {
             one(&database.etag, &database.to_value(), change, headers)
         }
@@ -133,6 +136,20 @@ fn success(
         Outcome::Offers { offers, continuation } => {
             let rows = offers.iter().map(|offer| offer.to_value()).collect();
             feed("", "Offers", rows, continuation, headers)
+        }
+        Outcome::User { user, change } => one(&user.etag, &user.to_value(), change, headers),
+        Outcome::Users { database, users, continuation } => {
+            let rows = users.iter().map(|user| user.to_value()).collect();
+            feed(&database.rid.to_string(), "Users", rows, continuation, headers)
+        }
+        Outcome::Permission { permission, change } => {
+            let body = frame.tokens.with_token(&permission, frame.shape.token_seconds);
+            one(&permission.etag, &body, change, headers)
+        }
+        Outcome::Permissions { user, permissions, continuation } => {
+            let seconds = frame.shape.token_seconds;
+            let rows = permissions.iter().map(|p| frame.tokens.with_token(p, seconds)).collect();
+            feed(&user.rid.to_string(), "Permissions", rows, continuation, headers)
         }
         Outcome::NotModified { etag } => {
             headers::put(&mut headers, header::ETAG, quoted(&etag));

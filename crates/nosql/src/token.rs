@@ -1,0 +1,83 @@
+//! What a resource token says: the grant of a permission, as a short JSON text.
+//!
+//! The gateway signs and verifies these bytes, the engine knows what the grant opens; this file is
+//! the format between both. Only this server reads what it wrote, so there is one form of it.
+
+use std::sync::Arc;
+
+use partita_engine::{Access, Grant, Permission, PermissionMode, Target};
+use partita_gateway::auth::{AuthError, Keys};
+use partita_model::{Clock, ContainerRid, Object, PartitionKeyHeader, PermissionRid, Value};
+
+use crate::error::Failure;
+
+const PERMISSION: &str = "p";
+const CONTAINER: &str = "c";
+const ITEM: &str = "i";
+const KEY: &str = "k";
+const MODE: &str = "m";
+
+/// Hands out tokens for permissions.
+#[derive(Clone, Copy)]
+pub(crate) struct Issuer<'a> {
+    pub(crate) keys: &'a Keys,
+    pub(crate) clock: &'a dyn Clock,
+}
+
+impl Issuer<'_> {
+    /// The permission with a new token that lives so long. An account without a read-write key has
+    /// none to give.
+    pub(crate) fn with_token(self, permission: &Permission, seconds: u64) -> Value {
+        let ends = self.clock.unix_millis() / 1_000 + seconds;
+        let token = self.keys.issue_token(&write(permission), ends);
+        match (permission.to_value(), token) {
+            (Value::Object(body), Some(token)) => Value::from(body.with("_token", token)),
+            (body, _) => body,
+        }
+    }
+}
+
+fn write(permission: &Permission) -> Vec<u8> {
+    let Target { container, item, partition_key } = &permission.target;
+    let mode = match permission.mode {
+        PermissionMode::Read => "read",
+        PermissionMode::All => "all",
+    };
+    let mut grant = Object::new()
+        .with(PERMISSION, permission.rid.to_string())
+        .with(CONTAINER, container.to_string())
+        .with(MODE, mode);
+    if let Some(item) = item {
+        grant.insert(ITEM, item.as_str());
+    }
+    if let Some(key) = partition_key {
+        grant.insert(KEY, key.to_header_json());
+    }
+    Value::from(grant).to_json().into_bytes()
+}
+
+/// What the contents of a verified token allow.
+pub(crate) fn read(contents: &[u8]) -> Result<Access, Failure> {
+    let grant = Value::parse(contents).ok().and_then(|value| grant(&value));
+    match grant {
+        Some(grant) => Ok(Access::Grant(Arc::new(grant))),
+        None => Err(AuthError::Malformed("the resource token makes no sense".to_owned()).into()),
+    }
+}
+
+fn grant(value: &Value) -> Option<Grant> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    let partition_key = match text(KEY) {
+        Some(key) => Some(PartitionKeyHeader::parse(key).ok()?),
+        None => None,
+    };
+    Some(Grant {
+        permission: PermissionRid::parse(text(PERMISSION)?)?,
+        mode: PermissionMode::parse(text(MODE)?)?,
+        target: Target {
+            container: ContainerRid::parse(text(CONTAINER)?)?,
+            item: text(ITEM).map(str::to_owned),
+            partition_key,
+        },
+    })
+}
