@@ -145,7 +145,7 @@ fn scope_epks(container: &Container, scope: &Scope) -> Result<EpkRange> {
     }
 }
 
-fn gone(id: &str) -> Error {
+pub(super) fn gone(id: &str) -> Error {
     Error::range_gone(format!(
         "The requested partition key range '{id}' does not exist, or no longer: read the partition \
          key ranges again"

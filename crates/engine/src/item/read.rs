@@ -1,8 +1,8 @@
 //! Reading one item: one lookup, no copy of its text, no parse.
 
-use partita_model::{Consistency, Result};
+use partita_model::{Consistency, Result, Usage};
 
-use super::{check_match, matches, not_found};
+use super::{Current, Place, check_match, matches, not_found};
 use crate::context::Work;
 use crate::database::Database;
 use crate::op::{Change, Condition, ItemBody, ItemPath, Outcome};
@@ -16,23 +16,42 @@ impl Database {
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
         let place = self.place(work, path)?;
+        self.read_place(work, &place, condition)
+    }
+
+    pub(super) fn read_place(
+        &self,
+        work: &mut Work<'_>,
+        place: &Place,
+        condition: Option<&Condition>,
+    ) -> Result<Outcome> {
         work.usage.reads = 1;
-        let view = self.open_view(work, &place)?;
+        let view = self.open_view(work, place)?;
         if let Some(token) = &work.context.session
             && self.consistency(work.context) == Consistency::Session
         {
             session::check(token, place.partition(), view.lsn())?;
         }
-        let found = self.current(work, &*view, &place)?.filter(|current| current.live);
-        let Some(current) = found else { return Err(not_found(&path.id)) };
-        check_match(condition, &current.record)?;
-        let etag = current.record.etag;
-        if let Some(Condition::NoneMatch(pattern)) = condition
-            && matches(pattern, &etag.to_string())
-        {
-            return Ok(Outcome::NotModified { etag: etag.to_string() });
-        }
-        work.usage.read_bytes = current.record.body.len() as u64;
-        Ok(Outcome::Item { etag, body: ItemBody(current.record.body), change: Change::None })
+        let current = self.current(work, &*view, place)?;
+        version(current, &place.id, condition, &mut work.usage)
     }
+}
+
+/// What a read tells of the stored version.
+pub(super) fn version(
+    current: Option<Current>,
+    id: &str,
+    condition: Option<&Condition>,
+    usage: &mut Usage,
+) -> Result<Outcome> {
+    let found = current.filter(|current| current.live);
+    let Some(Current { record, .. }) = found else { return Err(not_found(id)) };
+    check_match(condition, &record)?;
+    if let Some(Condition::NoneMatch(pattern)) = condition
+        && matches(pattern, &record.etag.to_string())
+    {
+        return Ok(Outcome::NotModified { etag: record.etag.to_string() });
+    }
+    usage.read_bytes = record.body.len() as u64;
+    Ok(Outcome::Item { etag: record.etag, body: ItemBody(record.body), change: Change::None })
 }

@@ -5,6 +5,8 @@
 //! stored version or its absence, becomes an expectation of the batch; if another commit was faster
 //! the store says so, and the decision is taken again on what is there now.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use partita_model::{Error, Patch, Result, SystemProperties, stamp};
 use partita_query::Filter;
@@ -194,7 +196,8 @@ fn take_rid(taken: &mut Option<FreshRid>, place: &Place, view: &dyn Snapshot) ->
 
 /// The place that a replaced item moves to when its id changes.
 fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place> {
-    let to = draft.place(&from.container);
+    // The keys are equal as values; only the one that was addressed has its place in this partition.
+    let to = Place::new(Arc::clone(&from.container), from.key.clone(), draft.id.clone());
     match view.get(Space::Items, &to.item_key)? {
         None => Ok(to),
         Some(_) => Err(exists(&draft.id)),

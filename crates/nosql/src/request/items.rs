@@ -1,10 +1,12 @@
 //! Requests on items.
 
+use bytes::Bytes;
 use http::Method;
 use partita_engine::{Condition, ContainerPath, ItemPath, KeyRequired, NewItem, Op, Scope};
-use partita_model::{Epk, EpkRange, Error, Patch, Result};
+use partita_model::{Epk, EpkRange, Error, Patch, Result, binary_json};
 use partita_query::Filter;
 
+use super::batch::batch;
 use super::{Incoming, if_match, not_allowed, partition_key, read_condition};
 use crate::feature::Feature;
 use crate::headers::{self, Headers, bad_value};
@@ -29,6 +31,9 @@ pub(super) fn items(
         Method::POST => {
             refuse_later_posts(headers)?;
             refuse_triggers(headers)?;
+            if headers.flag(&headers::IS_BATCH)? {
+                return batch(container, incoming, key_required);
+            }
             let item = new_item(incoming, key_required)?;
             if headers.flag(&headers::IS_UPSERT)? {
                 return Ok(Op::UpsertItem {
@@ -79,8 +84,16 @@ fn new_item(incoming: Incoming<'_>, key_required: KeyRequired) -> Result<NewItem
     Ok(NewItem {
         partition_key: partition_key(key_required, incoming.headers)?,
         indexing: incoming.headers.indexing()?,
-        body: Vec::from(incoming.body),
+        body: item_text(incoming.body)?,
     })
+}
+
+/// The item as JSON text. Clients may send binary JSON as well; the database never sees it.
+fn item_text(body: Bytes) -> Result<Vec<u8>> {
+    match binary_json::is_binary(&body) {
+        true => Ok(binary_json::to_text(&body)?.into_bytes()),
+        false => Ok(Vec::from(body)),
+    }
 }
 
 /// An upsert that finds an item may ask which version it replaces, or to replace none.
@@ -98,10 +111,6 @@ fn refuse_later_posts(headers: Headers<'_>) -> Result<()> {
     }
     if headers.is_query()? {
         return Err(Feature::ItemQueries.refusal());
-    }
-    if headers.flag(&headers::IS_BATCH)? {
-        let atomic = headers.flag(&headers::BATCH_ATOMIC)?;
-        return Err(if atomic { Feature::Batch } else { Feature::Bulk }.refusal());
     }
     Ok(())
 }

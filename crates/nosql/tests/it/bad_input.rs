@@ -156,13 +156,6 @@ fn features_of_later_are_refused_by_name() {
         (post(DOCS).header("x-ms-documentdb-isquery", "True"), "item queries"),
         (post(DOCS).header("content-type", "application/query+json"), "item queries"),
         (post(DOCS).header("x-ms-cosmos-is-query-plan-request", "True"), "query plans"),
-        (
-            post(DOCS)
-                .header("x-ms-cosmos-is-batch-request", "True")
-                .header("x-ms-cosmos-batch-atomic", "True"),
-            "transactional batch",
-        ),
-        (post(DOCS).header("x-ms-cosmos-is-batch-request", "True"), "bulk execution"),
         (world.get(DOCS).header("a-im", "Incremental Feed"), "change feed"),
         (post(DOCS).header("x-ms-documentdb-pre-trigger-include", "t"), "triggers"),
         (post("/dbs/d/colls/c/sprocs"), "stored procedures"),

@@ -1,0 +1,216 @@
+//! Transactional batches: all operations of one logical partition, or none.
+//!
+//! The operations run in order on one view of the partition, each on top of what those before it
+//! did, so a later one reads, replaces or deletes what an earlier one created. Unique keys hold
+//! after every single operation, not only at the end. If one fails nothing was written: it has its
+//! error, all others a failed dependency. If all go well their changes are submitted as one batch
+//! that expects everything they saw to be unchanged; if it is not, the whole is run again on a
+//! newer view.
+
+use std::sync::Arc;
+
+use partita_model::{
+    Charge, Consistency, Epk, Error, ErrorKind, PartitionKeyHeader, Result, limits,
+};
+use partita_storage::{Snapshot, Space, StorageError};
+
+use super::overlay::Overlay;
+use super::{Step, What, done, left_undone, one_read, size};
+use crate::catalog::{Container, FreshRid, Partition};
+use crate::context::Work;
+use crate::database::Database;
+use crate::item::key_of_request;
+use crate::item::read::version;
+use crate::item::write::ATTEMPTS_MAX;
+use crate::op::{BatchDone, BatchOperation, BatchResult, Returns};
+use crate::pricing;
+use crate::session;
+
+/// The service's text for an operation on another logical partition; clients look for it.
+const OTHER_KEY: &str = "One or more operations within the batch request have a different \
+    partition key value than the request.";
+
+/// The logical partition of a batch.
+struct Home {
+    epk: Epk,
+    key: PartitionKeyHeader,
+}
+
+/// An operation with what must survive a conflict.
+struct Member {
+    step: Result<Step>,
+    returns: Returns,
+    rid: Option<FreshRid>,
+}
+
+/// How a run over all operations ended.
+enum Run {
+    /// All went well.
+    Whole(Vec<BatchResult>),
+    /// The operation at this index failed.
+    Broken(usize, Error),
+}
+
+impl Database {
+    pub(super) async fn run_atomic(
+        &self,
+        work: &mut Work<'_>,
+        container: &Arc<Container>,
+        header: Option<&PartitionKeyHeader>,
+        operations: Vec<BatchOperation>,
+    ) -> Result<Vec<BatchResult>> {
+        let key = key_of_request(container, header)?;
+        let epk = container.definition.partition_key.epk(&key);
+        let partition = &container.partitions[container.partition_index(&epk)];
+        let home = Home { epk, key: key.into() };
+        let member = |operation| Member::of(container, &home, operation);
+        let mut members: Vec<Member> = operations.into_iter().map(member).collect();
+        for _ in 0..ATTEMPTS_MAX {
+            let mut view = Overlay::new(self.open_partition(work, partition)?);
+            self.check_session(work, partition, &members, &view)?;
+            let results = match self.run_members(work, &mut view, &mut members)? {
+                Run::Whole(results) => results,
+                Run::Broken(at, error) => return Ok(self.broken(work, members.len(), at, error)),
+            };
+            check_size(&results)?;
+            if view.is_untouched() {
+                return Ok(results);
+            }
+            match self.store.submit(partition.id, view.into_batch()).await {
+                Ok(commit) => {
+                    if let Some(served) = work.served.as_mut() {
+                        served.lsn = commit.lsn;
+                    }
+                    return Ok(results);
+                }
+                Err(StorageError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::retry_with(
+            "Conflicting request to resource has been attempted: the batch's items are being \
+             written by many requests at once. Retry to avoid conflicts.",
+        ))
+    }
+
+    /// Runs all operations on a view, up to the first that fails. Errors of the server are errors
+    /// of the whole request.
+    fn run_members(
+        &self,
+        work: &mut Work<'_>,
+        view: &mut Overlay,
+        members: &mut [Member],
+    ) -> Result<Run> {
+        let mut results = Vec::with_capacity(members.len());
+        for (at, member) in members.iter_mut().enumerate() {
+            match self.run_member(work, view, member) {
+                Ok((done, charge)) => results.push(BatchResult { result: Ok(done), charge }),
+                Err(error) if is_the_servers(&error.kind) => return Err(error),
+                Err(error) => return Ok(Run::Broken(at, error)),
+            }
+        }
+        if let Some(served) = work.served.as_mut() {
+            // Many items were concerned, not one.
+            served.item_lsn = None;
+        }
+        Ok(Run::Whole(results))
+    }
+
+    fn run_member(
+        &self,
+        work: &mut Work<'_>,
+        view: &mut Overlay,
+        member: &mut Member,
+    ) -> Result<(BatchDone, Charge)> {
+        let step = member.step.as_ref().map_err(Error::clone)?;
+        let place = &step.place;
+        let (outcome, usage) = match &step.what {
+            What::Read(condition) => {
+                let current = self.current(work, view, place)?;
+                let lsn = current.as_ref().map(|current| current.lsn);
+                view.saw(Space::Items, place.item_key.clone(), lsn);
+                let mut usage = one_read();
+                (version(current, &place.id, condition.as_ref(), &mut usage)?, usage)
+            }
+            What::Write(intent) => {
+                let prepared = self.prepare(work, view, place, intent, &mut member.rid)?;
+                view.absorb(prepared.batch);
+                (prepared.outcome, prepared.counts.usage())
+            }
+        };
+        let charge = pricing::charge(&usage, self.consistency(work.context));
+        Ok((done(outcome, member.returns)?, charge))
+    }
+
+    /// A batch that reads must not show less than the client has seen.
+    fn check_session(
+        &self,
+        work: &Work<'_>,
+        partition: &Partition,
+        members: &[Member],
+        view: &Overlay,
+    ) -> Result<()> {
+        let reads = members.iter().any(Member::reads);
+        match &work.context.session {
+            Some(token) if reads && self.consistency(work.context) == Consistency::Session => {
+                session::check(token, partition, view.lsn())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The results of a batch whose operation at `at` failed. Each one up to it cost a look.
+    fn broken(&self, work: &Work<'_>, count: usize, at: usize, error: Error) -> Vec<BatchResult> {
+        let look = pricing::charge(&one_read(), self.consistency(work.context));
+        let charge = |n| if n <= at { look } else { Charge::default() };
+        let mut results: Vec<BatchResult> = (0..count).map(|n| left_undone(charge(n))).collect();
+        if let Some(failed) = results.get_mut(at) {
+            failed.result = Err(error);
+        }
+        results
+    }
+}
+
+impl Member {
+    fn of(container: &Arc<Container>, home: &Home, operation: BatchOperation) -> Member {
+        let BatchOperation { action, partition_key, condition, returns } = operation;
+        let key = partition_key.as_ref().unwrap_or(&home.key);
+        let step = Step::of(container, Some(key), action, condition);
+        let step = match step {
+            // The EPK is compared, not the key: 0 and -0 are equal and have different places.
+            Ok(step) if step.place.epk != home.epk => Err(Error::bad_request(OTHER_KEY)),
+            Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
+                Err(Error::bad_request(OTHER_KEY))
+            }
+            step => step,
+        };
+        Member { step, returns, rid: None }
+    }
+
+    fn reads(&self) -> bool {
+        matches!(&self.step, Ok(Step { what: What::Read(_), .. }))
+    }
+}
+
+fn is_the_servers(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Corrupt
+            | ErrorKind::Internal
+            | ErrorKind::Unavailable
+            | ErrorKind::RetryWith
+            | ErrorKind::Timeout
+    )
+}
+
+fn check_size(results: &[BatchResult]) -> Result<()> {
+    let bytes: usize = results.iter().flat_map(|result| &result.result).map(size).sum();
+    if bytes <= limits::RESPONSE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::too_large(format!(
+        "Response size is too large: the batch's results have {bytes} bytes, the limit is {} bytes. \
+         Nothing was done; use smaller batches or ask for minimal results",
+        limits::RESPONSE_BYTES_MAX
+    )))
+}

@@ -1,0 +1,202 @@
+//! Bulks: independent operations that share a request.
+//!
+//! Each operation is what it would be alone, with a result and a commit of its own. Operations on
+//! different items are prepared and submitted before any is waited for, so the store commits them
+//! as one group. Those that may depend on each other keep their order: those on one item, or on one
+//! logical partition if unique keys or renamed items connect its items. A client that wants to stop
+//! at the first error gets one after the other.
+//!
+//! A client sends a bulk to the partition that it believes responsible. If that is gone the whole
+//! request is refused, for the client to look up the ranges again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use partita_model::{Charge, Error, Result, limits};
+
+use super::join::{self, Boxed};
+use super::{Step, What, done, left_undone, size};
+use crate::catalog::{Container, Partition};
+use crate::context::{Context, Work};
+use crate::database::Database;
+use crate::item::list::gone;
+use crate::keys;
+use crate::op::{
+    BatchDone, BatchOperation, BatchResult, Change, OnError, Outcome, Returns, Served,
+};
+use crate::pricing;
+
+/// An operation of a bulk.
+struct Member {
+    step: Result<Step>,
+    returns: Returns,
+}
+
+/// What became of it.
+struct Finished {
+    result: Result<Outcome>,
+    charge: Charge,
+    served: Option<Served>,
+}
+
+impl Database {
+    pub(super) async fn run_bulk(
+        &self,
+        work: &mut Work<'_>,
+        container: &Arc<Container>,
+        range_id: &str,
+        on_error: OnError,
+        operations: Vec<BatchOperation>,
+    ) -> Result<Vec<BatchResult>> {
+        let partition = addressed(container, range_id)?;
+        // Also a bulk whose operations all fail tells how far its partition was.
+        drop(self.open_partition(work, partition)?);
+        let member = |operation| Member::of(container, partition, operation);
+        let members: Vec<Member> = operations.into_iter().map(member).collect();
+        let finished = match on_error {
+            OnError::Continue => self.run_together(work.context, container, &members).await,
+            OnError::Stop => self.run_in_order(work.context, container, &members).await,
+        };
+        note_latest(work, &finished);
+        let mut room = limits::RESPONSE_BYTES_MAX;
+        let mut results: Vec<BatchResult> = members
+            .iter()
+            .zip(finished)
+            .map(|(member, finished)| finished.into_result(member.returns, &mut room))
+            .collect();
+        results.resize_with(members.len(), || left_undone(Charge::default()));
+        Ok(results)
+    }
+
+    async fn run_together(
+        &self,
+        context: &Context,
+        container: &Arc<Container>,
+        members: &[Member],
+    ) -> Vec<Finished> {
+        let entangled = !container.definition.unique_keys.is_empty()
+            || members.iter().flat_map(|member| &member.step).any(Step::renames);
+        let line = |step: &Step| match entangled {
+            true => keys::head(&step.place.epk, &step.place.key),
+            false => step.place.item_key.clone(),
+        };
+        let mut lines: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+        for (at, member) in members.iter().enumerate() {
+            lines.entry(member.step.as_ref().map_or(Vec::new(), line)).or_default().push(at);
+        }
+        let start = |line| self.run_line(context, container, members, line);
+        let lines = join::all(lines.into_values().map(start).collect()).await;
+        let mut finished: Vec<(usize, Finished)> = lines.into_iter().flatten().collect();
+        finished.sort_by_key(|(at, _)| *at);
+        finished.into_iter().map(|(_, finished)| finished).collect()
+    }
+
+    /// Runs the operations at these places in order.
+    fn run_line<'a>(
+        &'a self,
+        context: &'a Context,
+        container: &'a Arc<Container>,
+        members: &'a [Member],
+        line: Vec<usize>,
+    ) -> Boxed<'a, Vec<(usize, Finished)>> {
+        Box::pin(async move {
+            let mut finished = Vec::with_capacity(line.len());
+            for at in line {
+                finished.push((at, self.run_one(context, container, &members[at]).await));
+            }
+            finished
+        })
+    }
+
+    /// Stops after the first operation that fails.
+    async fn run_in_order(
+        &self,
+        context: &Context,
+        container: &Arc<Container>,
+        members: &[Member],
+    ) -> Vec<Finished> {
+        let mut finished = Vec::with_capacity(members.len());
+        for member in members {
+            finished.push(self.run_one(context, container, member).await);
+            if finished.last().is_some_and(|last: &Finished| last.result.is_err()) {
+                break;
+            }
+        }
+        finished
+    }
+
+    async fn run_one(
+        &self,
+        context: &Context,
+        container: &Arc<Container>,
+        member: &Member,
+    ) -> Finished {
+        let mut work = Work::new(context);
+        work.container = Some(Arc::clone(container));
+        let result = match &member.step {
+            Err(error) => Err(error.clone()),
+            Ok(Step { place, what: What::Read(condition) }) => {
+                self.read_place(&mut work, place, condition.as_ref())
+            }
+            Ok(Step { place, what: What::Write(intent) }) => {
+                self.write_item(&mut work, place, intent).await
+            }
+        };
+        let result = result.map_err(|error| self.explain(&work, error));
+        let charge = pricing::charge(&work.usage, self.consistency(context));
+        Finished { result, charge, served: work.served }
+    }
+}
+
+impl Member {
+    fn of(container: &Arc<Container>, partition: &Partition, operation: BatchOperation) -> Member {
+        let BatchOperation { action, partition_key, condition, returns } = operation;
+        let step = Step::of(container, partition_key.as_ref(), action, condition);
+        let step = step.and_then(|step| match partition.epks.contains(&step.place.epk) {
+            true => Ok(step),
+            false => Err(Error::range_gone(format!(
+                "The partition key {} does not belong to the partition key range '{}': read the \
+                 partition key ranges again",
+                step.place.key, partition.range_id
+            ))),
+        });
+        Member { step, returns }
+    }
+}
+
+impl Finished {
+    /// The result, as far as the response has room for it. What was written is written: it is told
+    /// without the item. A read can be repeated alone.
+    fn into_result(self, returns: Returns, room: &mut usize) -> BatchResult {
+        let result = self.result.and_then(|outcome| done(outcome, returns));
+        let result = result.and_then(|done| match (room.checked_sub(size(&done)), done) {
+            (Some(left), done) => {
+                *room = left;
+                Ok(done)
+            }
+            (None, BatchDone::Item { etag, change, .. }) if change != Change::None => {
+                Ok(BatchDone::Item { etag, body: None, change })
+            }
+            (None, _) => Err(Error::too_large(format!(
+                "Response size is too large: the limit is {} bytes. Read this item alone",
+                limits::RESPONSE_BYTES_MAX
+            ))),
+        });
+        BatchResult { result, charge: self.charge }
+    }
+}
+
+fn addressed<'c>(container: &'c Container, range_id: &str) -> Result<&'c Partition> {
+    let mut partitions = container.partitions.iter();
+    partitions
+        .find(|partition| partition.range_id.to_string() == range_id)
+        .ok_or_else(|| gone(range_id))
+}
+
+/// The reply tells the latest LSN of all operations: a session that reads it back sees all writes.
+fn note_latest(work: &mut Work<'_>, finished: &[Finished]) {
+    let latest = finished.iter().filter_map(|finished| finished.served.as_ref()?.lsn.into()).max();
+    if let (Some(known), Some(latest)) = (work.served.as_mut(), latest) {
+        known.lsn = known.lsn.max(latest);
+    }
+}

@@ -1,0 +1,173 @@
+//! Several operations on items in one request.
+//!
+//! A *transactional batch* (`atomic.rs`) runs against one view of one logical partition with a
+//! private write set on top (`overlay.rs`), and commits as one batch of the store: all or nothing,
+//! one LSN. A *bulk* (`bulk.rs`) is a bundle of independent operations that saves round trips.
+//!
+//! Both understand their operations here, by the same drafts and intents as single writes. What is
+//! wrong with one operation is that operation's result; a request fails as a whole only if it is
+//! malformed, or if the server cannot serve it.
+
+mod atomic;
+mod bulk;
+mod join;
+mod overlay;
+
+use std::sync::Arc;
+
+use partita_model::{Charge, Error, ErrorKind, PartitionKeyHeader, Patch, Result, Usage, limits};
+use partita_query::Filter;
+
+use super::draft::Draft;
+use super::intent::{Intent, Patched};
+use super::{Place, key_of_request};
+use crate::catalog::Container;
+use crate::context::Work;
+use crate::database::Database;
+use crate::op::{
+    BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, Change, Condition,
+    ContainerPath, Indexing, NewItem, Outcome, Returns,
+};
+
+/// What a result adds to its item in a response: status, charge, ETag and punctuation.
+const RESULT_OVERHEAD_BYTES: usize = 160;
+
+/// An operation, understood.
+struct Step {
+    place: Place,
+    what: What,
+}
+
+enum What {
+    Read(Option<Condition>),
+    Write(Intent),
+}
+
+impl Database {
+    pub(crate) async fn run_batch(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        operations: Vec<BatchOperation>,
+        mode: BatchMode,
+    ) -> Result<Outcome> {
+        let container = self.item_container(work, path)?.container;
+        check_count(operations.len())?;
+        let results = match mode {
+            BatchMode::Atomic { partition_key } => {
+                self.run_atomic(work, &container, partition_key.as_ref(), operations).await?
+            }
+            BatchMode::Bulk { range_id, on_error } => {
+                self.run_bulk(work, &container, &range_id, on_error, operations).await?
+            }
+        };
+        work.parts = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
+        Ok(Outcome::Batch { results })
+    }
+}
+
+fn check_count(operations: usize) -> Result<()> {
+    match operations {
+        0 => Err(Error::bad_request("Batch request has no operations.")),
+        1..=limits::BATCH_OPERATIONS_MAX => Ok(()),
+        count => Err(Error::bad_request(format!(
+            "Batch request has more operations than what is supported. It has {count}, the limit \
+             is {}",
+            limits::BATCH_OPERATIONS_MAX
+        ))),
+    }
+}
+
+impl Step {
+    /// Understands an operation on the logical partition that `key` names.
+    fn of(
+        container: &Arc<Container>,
+        key: Option<&PartitionKeyHeader>,
+        action: BatchAction,
+        condition: Option<Condition>,
+    ) -> Result<Step> {
+        let draft = |body, indexing| draft(container, key, body, indexing);
+        let place = |id| {
+            let key = key_of_request(container, key)?;
+            Ok::<_, Error>(Place::new(Arc::clone(container), key, id))
+        };
+        let (place, what) = match action {
+            BatchAction::Create { body, indexing } => {
+                let draft = draft(body, indexing)?;
+                (draft.place(container), What::Write(Intent::Create(draft)))
+            }
+            BatchAction::Upsert { body, indexing } => {
+                let draft = draft(body, indexing)?;
+                (draft.place(container), What::Write(Intent::Upsert(draft, condition)))
+            }
+            BatchAction::Replace { id, body, indexing } => {
+                let draft = draft(body, indexing)?;
+                let place = Place::new(Arc::clone(container), draft.key.clone(), id);
+                (place, What::Write(Intent::Replace(draft, condition)))
+            }
+            BatchAction::Patch { id, body } => {
+                let patched = patched(container, &body)?;
+                (place(id)?, What::Write(Intent::Patch(patched, condition)))
+            }
+            BatchAction::Read { id } => (place(id)?, What::Read(condition)),
+            BatchAction::Refused(error) => return Err(error),
+            BatchAction::Delete { id } => (place(id)?, What::Write(Intent::Remove(condition))),
+        };
+        Ok(Step { place, what })
+    }
+
+    /// Whether it gives an item another id.
+    fn renames(&self) -> bool {
+        matches!(&self.what, What::Write(Intent::Replace(draft, _)) if draft.id != self.place.id)
+    }
+}
+
+fn draft(
+    container: &Container,
+    key: Option<&PartitionKeyHeader>,
+    body: Vec<u8>,
+    indexing: Indexing,
+) -> Result<Draft> {
+    Draft::of(container, &NewItem { body, partition_key: key.cloned(), indexing })
+}
+
+fn patched(container: &Container, body: &[u8]) -> Result<Patched> {
+    let patch = Patch::parse(body)?;
+    let filter = patch.condition.as_deref().map(Filter::parse_condition).transpose()?;
+    Patched::of(container, patch, filter)
+}
+
+/// What an operation's result tells.
+fn done(outcome: Outcome, returns: Returns) -> Result<BatchDone> {
+    match outcome {
+        Outcome::Item { etag, body, change } => {
+            let wanted = change == Change::None || returns == Returns::Item;
+            Ok(BatchDone::Item { etag, body: wanted.then_some(body), change })
+        }
+        Outcome::NotModified { etag } => Ok(BatchDone::NotModified { etag }),
+        Outcome::Deleted => Ok(BatchDone::Deleted),
+        other => Err(Error::internal(format!("an operation of a batch answered with {other:?}"))),
+    }
+}
+
+/// What an operation's result takes in a response.
+fn size(done: &BatchDone) -> usize {
+    let body = match done {
+        BatchDone::Item { body: Some(body), .. } => body.0.len(),
+        BatchDone::Item { body: None, .. } | BatchDone::NotModified { .. } | BatchDone::Deleted => {
+            0
+        }
+    };
+    body + RESULT_OVERHEAD_BYTES
+}
+
+/// The result of an operation that was left undone because another one failed.
+fn left_undone(charge: Charge) -> BatchResult {
+    let message = "Not done: another operation of the same request failed";
+    BatchResult { result: Err(Error::new(ErrorKind::FailedDependency, message)), charge }
+}
+
+/// A look at one item.
+fn one_read() -> Usage {
+    Usage { reads: 1, ..Usage::default() }
+}

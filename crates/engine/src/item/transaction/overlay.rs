@@ -1,0 +1,243 @@
+//! A snapshot with a private write set on top: what a transaction sees.
+//!
+//! The operations of a transaction are prepared one after the other, each as if it were alone, on a
+//! view that shows what the ones before it did. Their batches are absorbed here: several changes of
+//! one key become its last one, sums of counters add up, feed records are numbered through. What
+//! comes out is one batch that changes each key once.
+//!
+//! An expectation about a key that the transaction wrote itself says nothing about the store and is
+//! dropped; the one from before that write was kept. So the final batch expects exactly what the
+//! operations saw in the store. The transaction's own feed records cannot be read back: they have
+//! no place in the feed before the commit.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use partita_model::Lsn;
+use partita_storage::{
+    Batch, Direction, Entry, Expect, KeyRange, Page, Record, Result, ScanLimit, Snapshot, Space,
+    StorageError, Write, counter,
+};
+
+use crate::feed;
+
+/// The LSN of what is not committed yet. No commit ever gets it, so an expectation that names it
+/// by mistake fails instead of passing.
+const UNCOMMITTED: Lsn = Lsn(u64::MAX);
+
+type Key = (Space, Vec<u8>);
+
+/// A view of a partition, and what a transaction wants to change in it.
+pub(super) struct Overlay {
+    base: Box<dyn Snapshot>,
+    /// What was seen in the store: the LSN of a record, or its absence.
+    seen: BTreeMap<Key, Option<Lsn>>,
+    /// The last write of each key; None: deleted.
+    written: BTreeMap<Key, Option<Bytes>>,
+    sums: BTreeMap<Key, i64>,
+    log: Vec<Vec<u8>>,
+}
+
+impl Overlay {
+    pub(super) fn new(base: Box<dyn Snapshot>) -> Overlay {
+        Overlay {
+            base,
+            seen: BTreeMap::new(),
+            written: BTreeMap::new(),
+            sums: BTreeMap::new(),
+            log: Vec::new(),
+        }
+    }
+
+    /// Notes that an operation relied on a record, or on its absence.
+    pub(super) fn saw(&mut self, space: Space, key: Vec<u8>, lsn: Option<Lsn>) {
+        let key = (space, key);
+        if !self.written.contains_key(&key) {
+            self.seen.entry(key).or_insert(lsn);
+        }
+    }
+
+    /// Adds the batch of an operation that was prepared on this view.
+    pub(super) fn absorb(&mut self, batch: Batch) {
+        for expect in batch.expects {
+            match expect {
+                Expect::Absent { space, key } => self.saw(space, key, None),
+                Expect::Unchanged { space, key, lsn } => self.saw(space, key, Some(lsn)),
+            }
+        }
+        for write in batch.writes {
+            match write {
+                Write::Put { space, key, value } => {
+                    self.written.insert((space, key), Some(Bytes::from(value)));
+                }
+                Write::Delete { space, key } => {
+                    self.written.insert((space, key), None);
+                }
+                Write::Add { space, key, delta } => {
+                    *self.sums.entry((space, key)).or_default() += delta;
+                }
+                Write::Log { value, .. } => self.log.push(value),
+            }
+        }
+    }
+
+    /// Whether nothing was written: then there is nothing to commit.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.written.is_empty() && self.sums.is_empty() && self.log.is_empty()
+    }
+
+    /// All of it as one batch.
+    pub(super) fn into_batch(self) -> Batch {
+        let mut batch = Batch::new();
+        for ((space, key), lsn) in self.seen {
+            match lsn {
+                Some(lsn) => batch.expect_unchanged(space, key, lsn),
+                None => batch.expect_absent(space, key),
+            }
+        }
+        for ((space, key), value) in self.written {
+            match value {
+                Some(value) => batch.put(space, key, value.into()),
+                None => batch.delete(space, key),
+            }
+        }
+        for ((space, key), delta) in self.sums {
+            batch.add(space, key, delta);
+        }
+        for (position, value) in (0..).zip(self.log) {
+            batch.log(feed::ordinal(position), value);
+        }
+        batch
+    }
+
+    /// A record of the store as the transaction sees it.
+    fn overlaid(&self, key: &Key, stored: Option<Record>) -> Result<Option<Record>> {
+        if let Some(own) = self.written.get(key) {
+            let record = |value: &Bytes| Record { lsn: UNCOMMITTED, value: value.clone() };
+            return Ok(own.as_ref().map(record));
+        }
+        let Some(delta) = self.sums.get(key) else { return Ok(stored) };
+        let before = stored.map_or(Ok(0), |record| counter(&record.value))?;
+        let sum = before.checked_add(*delta).ok_or_else(|| {
+            StorageError::BadBatch(format!("the counter overflows: {before} + {delta}"))
+        })?;
+        let value = Bytes::copy_from_slice(&sum.to_be_bytes());
+        Ok(Some(Record { lsn: UNCOMMITTED, value }))
+    }
+
+    /// The entries of a part of the store, with the transaction's own changes in that part.
+    fn merged(
+        &self,
+        space: Space,
+        stored: Vec<Entry>,
+        part: &KeyRange,
+        direction: Direction,
+    ) -> Result<Vec<Entry>> {
+        let mut merged: BTreeMap<Bytes, Option<Record>> =
+            stored.into_iter().map(|entry| (entry.key, Some(entry.record))).collect();
+        let own = self.written.keys().chain(self.sums.keys());
+        for (_, key) in own.filter(|(of, key)| *of == space && contains(part, key)) {
+            merged.entry(Bytes::copy_from_slice(key)).or_default();
+        }
+        let mut entries = Vec::with_capacity(merged.len());
+        for (key, stored) in merged {
+            if let Some(record) = self.overlaid(&(space, key.to_vec()), stored)? {
+                entries.push(Entry { key, record });
+            }
+        }
+        if direction == Direction::Backward {
+            entries.reverse();
+        }
+        Ok(entries)
+    }
+}
+
+impl Snapshot for Overlay {
+    fn lsn(&self) -> Lsn {
+        self.base.lsn()
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        let own = (space, key.to_vec());
+        match self.written.contains_key(&own) {
+            true => self.overlaid(&own, None),
+            false => self.overlaid(&own, self.base.get(space, key)?),
+        }
+    }
+
+    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
+        let stored = self.base.get_many(space, keys)?;
+        let pairs = keys.iter().zip(stored);
+        pairs.map(|(key, stored)| self.overlaid(&(space, key.clone()), stored)).collect()
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        limit: ScanLimit,
+    ) -> Result<Page> {
+        let mut rest = range.clone();
+        loop {
+            let page = self.base.scan(space, &rest, direction, limit)?;
+            let last = page.entries.last().map(|entry| entry.key.to_vec()).filter(|_| page.more);
+            let (part, after) = match last {
+                Some(last) => split(&rest, last, direction),
+                None => (rest, None),
+            };
+            let mut entries = self.merged(space, page.entries, &part, direction)?;
+            match after {
+                // All that the page held is deleted here: a page must get on.
+                Some(after) if entries.is_empty() => rest = after,
+                after => {
+                    let cut = truncate(&mut entries, limit);
+                    return Ok(Page { entries, more: cut || after.is_some() });
+                }
+            }
+        }
+    }
+}
+
+/// The part of a range up to a key that a scan has reached, and what is left of it.
+fn split(range: &KeyRange, last: Vec<u8>, direction: Direction) -> (KeyRange, Option<KeyRange>) {
+    let KeyRange { start, end } = range.clone();
+    let (reached, beyond) = (Bound::Included(last.clone()), Bound::Excluded(last));
+    match direction {
+        Direction::Forward => {
+            (KeyRange { start, end: reached }, Some(KeyRange { start: beyond, end }))
+        }
+        Direction::Backward => {
+            (KeyRange { start: reached, end }, Some(KeyRange { start, end: beyond }))
+        }
+    }
+}
+
+fn contains(range: &KeyRange, key: &[u8]) -> bool {
+    let after_start = match &range.start {
+        Bound::Included(start) => start.as_slice() <= key,
+        Bound::Excluded(start) => start.as_slice() < key,
+        Bound::Unbounded => true,
+    };
+    let before_end = match &range.end {
+        Bound::Included(end) => key <= end.as_slice(),
+        Bound::Excluded(end) => key < end.as_slice(),
+        Bound::Unbounded => true,
+    };
+    after_start && before_end
+}
+
+/// Cuts a page to its limit, but never to nothing; true if something was cut off.
+fn truncate(entries: &mut Vec<Entry>, limit: ScanLimit) -> bool {
+    let mut bytes = 0_usize;
+    let fits = entries.iter().take(limit.entries_max).take_while(|entry| {
+        let before = bytes;
+        bytes = before.saturating_add(entry.key.len() + entry.record.value.len());
+        before == 0 || bytes <= limit.bytes_max
+    });
+    let kept = fits.count().max(1).min(entries.len());
+    let cut = kept < entries.len();
+    entries.truncate(kept);
+    cut
+}
