@@ -5,6 +5,7 @@
 
 mod account;
 mod bad_input;
+mod binary_items;
 mod conditions;
 mod items;
 mod metadata;
