@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
+mod batch_model;
 mod batches;
 mod catalog;
 mod concurrency;

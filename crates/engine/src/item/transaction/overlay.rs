@@ -241,3 +241,114 @@ fn truncate(entries: &mut Vec<Entry>, limit: ScanLimit) -> bool {
     entries.truncate(kept);
     cut
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use partita_storage::{MemoryStore, PartitionId, Store};
+    use proptest::prelude::*;
+
+    const HOME: PartitionId = PartitionId(1);
+
+    /// A change of one of a few keys.
+    fn changes() -> impl Strategy<Value = Vec<(u8, Option<u8>)>> {
+        proptest::collection::vec((0..24_u8, proptest::option::of(any::<u8>())), 0..40)
+    }
+
+    fn batches(changes: &[(u8, Option<u8>)]) -> impl Iterator<Item = Batch> {
+        changes.iter().map(|(key, value)| {
+            let mut batch = Batch::new();
+            match value {
+                Some(value) => batch.put(Space::Index, vec![*key], vec![*value; 3]),
+                None => batch.delete(Space::Index, vec![*key]),
+            }
+            batch.add(Space::Meta, vec![key % 3], i64::from(*key));
+            batch.log(vec![0], vec![*key]);
+            batch
+        })
+    }
+
+    /// Everything in a range, read in pages.
+    fn all(
+        view: &dyn Snapshot,
+        space: Space,
+        direction: Direction,
+        entries_max: usize,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let (start, end) = (Bound::Included(vec![1]), Bound::Excluded(vec![20]));
+        let mut range = KeyRange { start, end };
+        let mut out = Vec::new();
+        loop {
+            let limit = ScanLimit { entries_max, bytes_max: 9 };
+            let page = view.scan(space, &range, direction, limit).unwrap();
+            let entries = page.entries.iter();
+            out.extend(entries.map(|entry| (entry.key.to_vec(), entry.record.value.to_vec())));
+            let Some((last, _)) = out.last().filter(|_| page.more) else { return out };
+            assert!(!page.entries.is_empty() && page.entries.len() <= entries_max);
+            range = split(&range, last.clone(), direction).1.unwrap();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_overlay_shows_what_its_batch_makes_true(
+            before in changes(),
+            own in changes(),
+            entries_max in 1..6_usize,
+        ) {
+            let store = MemoryStore::new();
+            store.create_partitions(&[HOME], Lsn(0)).unwrap();
+            for batch in batches(&before) {
+                store.submit(HOME, batch).wait().unwrap();
+            }
+            let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+            for batch in batches(&own) {
+                overlay.absorb(batch);
+            }
+            let read = |view: &dyn Snapshot| {
+                let scan = |space, direction| all(view, space, direction, entries_max);
+                let keys: Vec<Vec<u8>> = (0..24).map(|key| vec![key]).collect();
+                let values: Vec<Option<Bytes>> = view
+                    .get_many(Space::Index, &keys)
+                    .unwrap()
+                    .into_iter()
+                    .map(|record| record.map(|record| record.value))
+                    .collect();
+                for (key, value) in keys.iter().zip(&values) {
+                    let one = view.get(Space::Index, key).unwrap();
+                    assert_eq!(one.map(|record| record.value), *value);
+                }
+                let counters = scan(Space::Meta, Direction::Forward);
+                let [forward, backward] = [Direction::Forward, Direction::Backward]
+                    .map(|direction| scan(Space::Index, direction));
+                (values, counters, forward, backward)
+            };
+            let seen = read(&overlay);
+            prop_assert_eq!(overlay.is_untouched(), own.is_empty());
+            let committed = store.submit(HOME, overlay.into_batch()).wait().unwrap();
+            prop_assert_eq!(committed.lsn, Lsn(before.len() as u64 + 1));
+            prop_assert_eq!(read(&*store.snapshot(HOME).unwrap()), seen);
+        }
+    }
+
+    #[test]
+    fn what_a_transaction_wrote_itself_is_not_expected_of_the_store() {
+        let store = MemoryStore::new();
+        store.create_partitions(&[HOME], Lsn(0)).unwrap();
+        let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+        let mut first = Batch::new();
+        first.expect_absent(Space::Items, b"k".to_vec());
+        first.put(Space::Items, b"k".to_vec(), vec![1]);
+        overlay.absorb(first);
+        let own = overlay.get(Space::Items, b"k").unwrap().unwrap();
+        assert_eq!(own.lsn, UNCOMMITTED);
+        let mut second = Batch::new();
+        second.expect_unchanged(Space::Items, b"k".to_vec(), own.lsn);
+        second.put(Space::Items, b"k".to_vec(), vec![2]);
+        overlay.absorb(second);
+        let batch = overlay.into_batch();
+        let absent = Expect::Absent { space: Space::Items, key: b"k".to_vec() };
+        assert_eq!(batch.expects, [absent]);
+        assert_eq!(batch.writes.len(), 1);
+    }
+}
