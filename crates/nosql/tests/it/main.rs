@@ -5,6 +5,7 @@
 
 mod account;
 mod bad_input;
+mod batches;
 mod binary_items;
 mod conditions;
 mod items;
@@ -13,3 +14,4 @@ mod offers;
 mod ranges;
 mod sdk_requests;
 mod support;
+mod users;
