@@ -84,7 +84,8 @@ fn bad_headers_are_refused_by_name_and_value() {
         .put(&format!("{DOCS}/1"), r#"{"id":"1","pk":"b"}"#)
         .key(r#"["a"]"#)
         .refused(400, "1001", "");
-    world.put(&format!("{DOCS}/1"), r#"{"id":"2","pk":"a"}"#).key(r#"["a"]"#).refused(400, "0", "");
+    let renamed = world.put(&format!("{DOCS}/1"), r#"{"id":"2","pk":"a"}"#).key(r#"["a"]"#);
+    assert_eq!(renamed.expect(200).member("id"), "2");
 }
 
 #[test]
@@ -162,19 +163,7 @@ fn features_of_later_are_refused_by_name() {
         (post("/dbs/d/colls/c/sprocs/s"), "stored procedures"),
         (post("/dbs/d/colls/c/triggers"), "triggers"),
         (post("/dbs/d/colls/c/udfs"), "user-defined functions"),
-        (world.get("/dbs/d/colls/c/conflicts"), "conflicts feed"),
-        (post("/dbs/d/users"), "users and permissions"),
-        (world.get("/dbs/d/users/u/permissions/p"), "users and permissions"),
         (world.get("/dbs/d/clientencryptionkeys"), "client encryption keys"),
-        (
-            post("/dbs/d/colls/c/operations/partitionkeydelete").signing("colls", "dbs/d/colls/c"),
-            "delete items by partition key",
-        ),
-        (
-            post("/dbs/d/colls/c/operations/partitionkeydelete")
-                .signing("partitionkey", "dbs/d/colls/c"),
-            "delete items by partition key",
-        ),
         (world.get("/dbs/d/colls/c/docs/1/attachments"), "attachments"),
         (world.get("//addresses/"), "direct mode"),
         (post("/operations/dtc"), "distributed transactions"),
@@ -182,4 +171,38 @@ fn features_of_later_are_refused_by_name() {
         let answer = ask.refused(501, "0", feature);
         assert_eq!(answer.member("code"), "NotImplemented");
     }
+}
+
+#[test]
+fn a_partition_key_is_deleted_under_both_signatures() {
+    for throughput in ["400", "30000"] {
+        let world = World::with_container(throughput);
+        for kind in ["colls", "partitionkey"] {
+            for id in ["1", "2", "3"] {
+                world
+                    .post(DOCS, &format!(r#"{{"id":"{id}","pk":"a"}}"#))
+                    .key(r#"["a"]"#)
+                    .expect(201);
+            }
+            let path = "/dbs/d/colls/c/operations/partitionkeydelete";
+            let delete = world.post(path, "").signing(kind, "dbs/d/colls/c");
+            delete.key(r#"["a"]"#).expect(200);
+            assert!(world.get(DOCS).expect(200).feed("Documents").is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_conflicts_of_a_container_are_none() {
+    let world = World::with_container("30000");
+    assert!(world.get("/dbs/d/colls/c/conflicts").expect(200).feed("Conflicts").is_empty());
+    world.get("/dbs/d/colls/c/conflicts/x").key(r#"["a"]"#).refused(404, "0", "no conflict 'x'");
+    world.delete("/dbs/d/colls/c/conflicts/x").key(r#"["a"]"#).refused(404, "0", "no conflict 'x'");
+    let query = || {
+        let body = r#"{"query":"SELECT * FROM r WHERE r.id = 'x'"}"#;
+        world.post("/dbs/d/colls/c/conflicts", body).header("x-ms-documentdb-isquery", "True")
+    };
+    query().refused(400, "0", "Cross partition query is required but disabled");
+    query().header("x-ms-documentdb-query-enablecrosspartition", "True").expect(200);
+    world.get("/dbs/d/colls/gone/conflicts").refused(404, "1003", "");
 }

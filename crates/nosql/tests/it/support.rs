@@ -11,7 +11,7 @@ use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
 use partita_gateway::{Door, Pool, Request, Scheme, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, Value};
 use partita_nosql::{NoSqlDoor, NoSqlSettings};
-use partita_storage::MemoryStore;
+use partita_storage::{MemoryStore, Store};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
 const NOW_MILLIS: u64 = 1_493_254_272_000;
@@ -26,6 +26,8 @@ pub(crate) const PARTITIONS: [(&str, usize); 2] = [("400", 1), ("30000", 5)];
 pub(crate) struct World {
     door: NoSqlDoor,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) clock: Arc<FixedClock>,
+    store: Arc<dyn Store>,
 }
 
 /// A request in the making.
@@ -52,17 +54,26 @@ impl World {
     }
 
     pub(crate) fn with_consistency(default_consistency: Consistency) -> World {
+        World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, default_consistency)
+    }
+
+    /// What a restart leaves, with this primary key.
+    pub(crate) fn restarted(self, key: &str) -> World {
+        World::on(self.store, 8, key, Consistency::Session)
+    }
+
+    fn on(store: Arc<dyn Store>, seed: u64, key: &str, default_consistency: Consistency) -> World {
         let clock = Arc::new(FixedClock::new(NOW_MILLIS));
-        let entropy = Arc::new(SeededEntropy::new(7));
+        let entropy = Arc::new(SeededEntropy::new(seed));
         let settings = EngineSettings { default_consistency };
-        let store = Arc::new(MemoryStore::new());
+        let (own_clock, own_store) = (Arc::clone(&clock), Arc::clone(&store));
         let database =
             Database::open(store, Arc::clone(&clock) as _, Arc::clone(&entropy) as _, settings)
                 .unwrap();
         let telemetry = Arc::new(Telemetry::new("test"));
         let settings = NoSqlSettings {
             keys: Keys {
-                primary: Some(Key::parse(PRIMARY).unwrap()),
+                primary: Some(Key::parse(key).unwrap()),
                 primary_readonly: Some(Key::parse(READONLY).unwrap()),
                 ..Keys::default()
             },
@@ -71,7 +82,7 @@ impl World {
         };
         let pool = Pool::new(1, 16).unwrap();
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
-        World { door, telemetry }
+        World { door, telemetry, clock: own_clock, store: own_store }
     }
 
     /// A world with database `d` and container `c` (partition key `/pk`) of this throughput.
@@ -147,6 +158,16 @@ impl<'w> Ask<'w> {
     pub(crate) fn signed_by(mut self, key: &'static str) -> Ask<'w> {
         self.key = Some(key);
         self
+    }
+
+    /// Authorized by a resource token, escaped as SDKs do it.
+    pub(crate) fn token(self, token: &str) -> Ask<'w> {
+        let escape = |c: char| match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' => c.to_string(),
+            other => format!("%{:02X}", u32::from(other)),
+        };
+        let escaped: String = token.chars().map(escape).collect();
+        self.unsigned().header("authorization", &escaped)
     }
 
     pub(crate) fn unsigned(mut self) -> Ask<'w> {
