@@ -56,7 +56,9 @@ fn reads(op: &Op) -> bool {
         | Op::ReadOffer { .. }
         | Op::ListOffers { .. }
         | Op::ReadItem { .. }
-        | Op::ListItems { .. } => true,
+        | Op::ListItems { .. }
+        | Op::ListConflicts { .. }
+        | Op::FindConflict { .. } => true,
         Op::Batch { operations, .. } => {
             operations.iter().all(|operation| matches!(operation.action, BatchAction::Read { .. }))
         }
@@ -71,6 +73,7 @@ fn reads(op: &Op) -> bool {
         | Op::ReplaceItem { .. }
         | Op::PatchItem { .. }
         | Op::DeleteItem { .. }
+        | Op::DeletePartitionKey { .. }
         | Op::User(_)
         | Op::Permission(_) => false,
     }

@@ -115,6 +115,9 @@ impl Database {
             Op::Batch { container, operations, mode } => {
                 self.run_batch(work, &container, operations, mode).await
             }
+            Op::DeletePartitionKey { container, partition_key } => {
+                self.delete_partition_key(work, &container, partition_key.as_ref()).await
+            }
             op => self.dispatch_resource(work, op).await,
         }
     }
@@ -150,6 +153,8 @@ impl Database {
             Op::ListPartitions { container, known } => {
                 self.list_partitions(work, &container, known.as_ref())
             }
+            Op::ListConflicts { container } => self.list_conflicts(work, &container),
+            Op::FindConflict { container, id } => self.find_conflict(work, &container, &id),
             Op::ReadOffer { rid } => self.read_offer(work, &rid),
             Op::ReplaceOffer { rid, throughput, migrate, condition } => {
                 self.replace_offer(work, &rid, throughput, migrate, condition).await
@@ -164,6 +169,7 @@ impl Database {
             | Op::PatchItem { .. }
             | Op::DeleteItem { .. }
             | Op::ListItems { .. }
+            | Op::DeletePartitionKey { .. }
             | Op::Batch { .. } => Err(Error::internal("an item's operation went astray")),
         }
     }

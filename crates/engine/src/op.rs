@@ -195,6 +195,21 @@ pub enum Op {
         scope: Scope,
         page: PageRequest,
     },
+    /// All items under one partition key.
+    DeletePartitionKey {
+        container: ContainerPath,
+        partition_key: Option<PartitionKeyHeader>,
+    },
+
+    ListConflicts {
+        container: ContainerPath,
+    },
+    /// Reading or deleting a conflict begins with finding it.
+    FindConflict {
+        container: ContainerPath,
+        id: String,
+    },
+
     /// Several operations on items: all or none of them, or each for itself.
     Batch {
         container: ContainerPath,
@@ -323,6 +338,9 @@ pub enum Outcome {
         items: Vec<ItemBody>,
         continuation: Option<String>,
     },
+    PartitionKeyDeleted,
+    /// The conflicts of a container with one write region.
+    NoConflicts,
     /// One for each operation, in their order.
     Batch {
         results: Vec<BatchResult>,

@@ -18,6 +18,8 @@ pub(crate) const RANGE_ID: HeaderName =
 // Requests.
 pub(crate) const DATE: HeaderName = HeaderName::from_static("x-ms-date");
 pub(crate) const CONSISTENCY_LEVEL: HeaderName = HeaderName::from_static("x-ms-consistency-level");
+pub(crate) const ENABLE_CROSS_PARTITION: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-query-enablecrosspartition");
 pub(crate) const PARTITION_KEY: HeaderName =
     HeaderName::from_static("x-ms-documentdb-partitionkey");
 pub(crate) const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");

@@ -38,6 +38,12 @@ pub(crate) enum Link {
         id: String,
     },
     Ranges(ContainerPath),
+    Conflicts(ContainerPath),
+    Conflict {
+        container: ContainerPath,
+        id: String,
+    },
+    PartitionKeyDelete(ContainerPath),
     Offers,
     Offer(String),
     Users(DatabasePath),
@@ -200,8 +206,9 @@ fn route_inside(container: ContainerPath, inside: &[&str]) -> Result<Link> {
         ["sprocs"] | ["sprocs", _] => Link::Later(Feature::StoredProcedures),
         ["triggers"] | ["triggers", _] => Link::Later(Feature::Triggers),
         ["udfs"] | ["udfs", _] => Link::Later(Feature::UserDefinedFunctions),
-        ["conflicts"] | ["conflicts", _] => Link::Later(Feature::Conflicts),
-        ["operations", "partitionkeydelete"] => Link::Later(Feature::PartitionKeyDelete),
+        ["conflicts"] => Link::Conflicts(container),
+        ["conflicts", id] => Link::Conflict { container, id: decode(id)?.into_owned() },
+        ["operations", "partitionkeydelete"] => Link::PartitionKeyDelete(container),
         _ => Link::Unknown,
     })
 }
@@ -444,9 +451,7 @@ mod tests {
             ("/dbs/d/colls/c/sprocs/s/", Feature::StoredProcedures),
             ("/dbs/d/colls/c/triggers", Feature::Triggers),
             ("/dbs/d/colls/c/udfs/u", Feature::UserDefinedFunctions),
-            ("/dbs/d/colls/c/conflicts", Feature::Conflicts),
             ("/dbs/d/colls/c/docs/i/attachments/a", Feature::Attachments),
-            ("/dbs/d/colls/c/operations/partitionkeydelete", Feature::PartitionKeyDelete),
             ("/operations/dtc", Feature::DistributedTransactions),
         ] {
             assert_eq!(link(path), Link::Later(feature), "{path}");

@@ -55,6 +55,12 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         Op::CreateItem { container, item } | Op::UpsertItem { container, item, .. } => {
             writes(container, Part::Keys(vec![item.partition_key.as_ref()]))
         }
+        Op::DeletePartitionKey { container, partition_key } => {
+            writes(container, Part::Keys(vec![partition_key.as_ref()]))
+        }
+        Op::ListConflicts { container } | Op::FindConflict { container, .. } => {
+            reads(container, Part::Everything)
+        }
         Op::Batch { container, operations, mode } => Some(Touched {
             container,
             part: part_of_batch(operations, mode),

@@ -42,12 +42,29 @@ pub struct BatchOperation {
 /// What an operation does. Bodies are raw: what is wrong with one is that operation's result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchAction {
-    Create { body: Vec<u8>, indexing: Indexing },
-    Upsert { body: Vec<u8>, indexing: Indexing },
-    Replace { id: String, body: Vec<u8>, indexing: Indexing },
-    Patch { id: String, body: Vec<u8> },
-    Read { id: String },
-    Delete { id: String },
+    Create {
+        body: Vec<u8>,
+        indexing: Indexing,
+    },
+    Upsert {
+        body: Vec<u8>,
+        indexing: Indexing,
+    },
+    Replace {
+        id: String,
+        body: Vec<u8>,
+        indexing: Indexing,
+    },
+    Patch {
+        id: String,
+        body: Vec<u8>,
+    },
+    Read {
+        id: String,
+    },
+    Delete {
+        id: String,
+    },
     /// The door could not make sense of it: this error is its result.
     Refused(Error),
 }

@@ -211,7 +211,11 @@ impl Database {
         Ok(container)
     }
 
-    fn item_parent(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Arc<Container>> {
+    pub(super) fn item_parent(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+    ) -> Result<Arc<Container>> {
         let container = self.catalog.current().parent_container(path)?.container;
         work.container = Some(Arc::clone(&container));
         self.check_intended(work, &container)?;

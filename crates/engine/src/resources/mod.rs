@@ -3,6 +3,7 @@
 //! All of them prepare [`Changes`] from the catalog as it is, commit them, and prepare again if
 //! another change was faster. They are rare and small; none is in the way of a request on items.
 
+mod conflicts;
 mod containers;
 mod databases;
 mod offers;

@@ -323,3 +323,29 @@ fn a_replace_may_rename_an_item_within_its_partition_key() {
         bench.assert_whole();
     }
 }
+
+#[test]
+fn a_whole_partition_key_can_be_deleted() {
+    use partita_model::PartitionKeyHeader;
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        for n in 0..250 {
+            bench.create(&format!(r#"{{"id":"i{n}","pk":"big","v":{n}}}"#)).result.unwrap();
+            if n % 10 == 0 {
+                bench.create(&format!(r#"{{"id":"i{n}","pk":"other"}}"#)).result.unwrap();
+            }
+        }
+        let delete = |key: &str| {
+            let partition_key = Some(PartitionKeyHeader::parse(key).unwrap());
+            bench.run(Op::DeletePartitionKey { container: path(), partition_key })
+        };
+        let done = delete(r#"["big"]"#);
+        assert!(matches!(done.result, Ok(Outcome::PartitionKeyDeleted)), "{done:?}");
+        assert!(done.charge.0 > 250.0 * 5.0);
+        assert_eq!(bench.list(&partita_engine::Scope::All, 100).len(), 25);
+        assert!(delete(r#"["nothing there"]"#).result.is_ok());
+        assert_eq!(error(&delete(r#"["big","too long"]"#)), ErrorKind::PartitionKeyMismatch);
+        bench.assert_whole();
+    }
+}

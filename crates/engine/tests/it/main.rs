@@ -12,3 +12,4 @@ mod lists;
 mod model;
 mod restart;
 mod stores;
+mod users;

@@ -80,6 +80,19 @@ pub(super) fn item(
     }
 }
 
+/// Everything under one partition key.
+pub(super) fn partition_key_delete(
+    container: ContainerPath,
+    incoming: Incoming<'_>,
+    key_required: KeyRequired,
+) -> Result<Op> {
+    if incoming.method != Method::POST {
+        return Err(not_allowed(incoming.method, "the deletion of a partition key", "POST"));
+    }
+    let partition_key = partition_key(key_required, incoming.headers)?;
+    Ok(Op::DeletePartitionKey { container, partition_key })
+}
+
 fn new_item(incoming: Incoming<'_>, key_required: KeyRequired) -> Result<NewItem> {
     Ok(NewItem {
         partition_key: partition_key(key_required, incoming.headers)?,

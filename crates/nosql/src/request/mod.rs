@@ -6,6 +6,7 @@
 //! door gets the same answer.
 
 mod batch;
+mod conflicts;
 mod items;
 mod metadata;
 mod query;
@@ -89,6 +90,11 @@ pub(crate) fn read(
         Link::Permission(permission) => users::permission(permission, incoming)?,
         Link::Items(container) => items::items(container, incoming, key_required)?,
         Link::Item { container, id } => items::item(container, id, incoming, key_required)?,
+        Link::Conflicts(container) => conflicts::conflicts(container, incoming)?,
+        Link::Conflict { container, id } => conflicts::conflict(container, id, incoming)?,
+        Link::PartitionKeyDelete(container) => {
+            items::partition_key_delete(container, incoming, key_required)?
+        }
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
@@ -170,6 +176,9 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::InPool),
+        Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
+        Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
+        Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
         Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::InPool),
         Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::InPool),
     }

@@ -115,6 +115,11 @@ fn success(
             put_page(&mut headers, items.len(), continuation);
             with_body(StatusCode::OK, headers, item_feed(&items, container))
         }
+        Outcome::PartitionKeyDeleted => empty(StatusCode::OK, headers),
+        Outcome::NoConflicts => {
+            let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
+            feed(&rid, "Conflicts", Vec::new(), None, headers)
+        }
         Outcome::Batch { results } => batch::reply(results, headers),
         Outcome::Database { database, change } => {
             one(&database.etag, &database.to_value(), change, headers)

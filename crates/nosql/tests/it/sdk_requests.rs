@@ -79,6 +79,10 @@ impl Replay {
         let body = row.get("body").and_then(Value::as_str).unwrap();
         let body =
             self.translate(body).replace(&format!("\"{STUB_OFFER}\""), &format!("\"{offer}\""));
+        let bulk = Value::parse(body.as_bytes()).ok().and_then(|body| {
+            let first = body.as_array()?.first()?.get("partitionKey")?.as_str()?.to_owned();
+            Some(first)
+        });
         let mut ask = self.world.ask(method.parse().unwrap(), &path, body);
         if path.ends_with("partitionkeydelete") {
             ask = ask.signing("colls", "dbs/my db/colls/coll");
@@ -94,6 +98,10 @@ impl Replay {
                 }
                 "x-ms-cosmos-offer-autopilot-settings" if self.throughput == "30000" => {
                     value.replace("4000", "30000")
+                }
+                // Bulks go to the range of their keys, which the stub numbered in its own way.
+                "x-ms-documentdb-partitionkeyrangeid" if bulk.is_some() => {
+                    self.range_of(bulk.as_deref().unwrap())
                 }
                 _ => self.translate(value),
             };
@@ -127,6 +135,12 @@ impl Replay {
                 self.world.post("/dbs/my%20db/colls/coll/docs", item).key(key).expect(201);
             }
         }
+    }
+
+    /// The range id of a partition key.
+    fn range_of(&self, key: &str) -> String {
+        let missing = self.world.get("/dbs/my%20db/colls/coll/docs/none").key(key).expect(404);
+        missing.header("x-ms-documentdb-partitionkeyrangeid").unwrap().to_owned()
     }
 
     /// Replaces the stub's resource ids by the real ones, where the resources exist.
