@@ -1,9 +1,9 @@
 //! What a resource token opens.
 //!
 //! Exactly what its permission names: a container, what is under a partition key, or one item. Its
-//! holder may besides read the container's definition and its partition key ranges, without which no
-//! client can work. Names are resolved to resource ids before anything is compared, so a token does
-//! not outlive its container; and the permission must still be there, with the same target.
+//! holder may besides read the container's definition and its partition key ranges, without which
+//! no client can work. Names are resolved to resource ids before anything is compared, so a token
+//! does not outlive its container; and the permission must still be there, with the same target.
 //!
 //! [`touched`] is the table: what every operation touches. An operation that is not in it does not
 //! compile, and one that says `None` is closed to all tokens.

@@ -196,7 +196,8 @@ fn take_rid(taken: &mut Option<FreshRid>, place: &Place, view: &dyn Snapshot) ->
 
 /// The place that a replaced item moves to when its id changes.
 fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place> {
-    // The keys are equal as values; only the one that was addressed has its place in this partition.
+    // The keys are equal as values; only the one that was addressed has its place in this
+    // partition.
     let to = Place::new(Arc::clone(&from.container), from.key.clone(), draft.id.clone());
     match view.get(Space::Items, &to.item_key)? {
         None => Ok(to),

@@ -62,7 +62,8 @@ fn items_survive_on_disk() {
 }
 
 /// One life of a database: makes a container, writes items, changes and deletes some. Returns what
-/// was acknowledged: the newest acknowledged value per id (None for a delete), until the first error.
+/// was acknowledged: the newest acknowledged value per id (None for a delete), until the first
+/// error.
 fn live(store: Arc<dyn Store>) -> BTreeMap<u64, Option<u64>> {
     let mut acknowledged = BTreeMap::new();
     let Some(bench) = Bench::try_on(store, 1) else { return acknowledged };

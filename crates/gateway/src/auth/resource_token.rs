@@ -23,8 +23,8 @@ const DERIVATION: &[u8] = b"partita resource tokens 1";
 /// How all tokens begin.
 const PREFIX: &str = "type=resource&ver=1&sig=";
 
-/// Is this authorization header a resource token, valid or not? Costs a master key's request next to
-/// nothing.
+/// Is this authorization header a resource token, valid or not? Costs a master key's request next
+/// to nothing.
 pub fn is_resource_token(authorization: &str) -> bool {
     let authorization = authorization.trim_start().as_bytes();
     ["type=resource", "type%3Dresource"].iter().any(|kind| {

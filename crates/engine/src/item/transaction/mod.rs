@@ -2,8 +2,8 @@
 //!
 //! A *transactional batch* (`atomic.rs`) runs against one view of one logical partition with a
 //! private write set on top (`overlay.rs`), and commits as one batch of the store: all or nothing,
-//! one LSN. A *bulk* (`bulk.rs`) is a bundle of independent operations that saves round trips. Deleting all
-//! items of a partition key (`clear.rs`) is a series of batches.
+//! one LSN. A *bulk* (`bulk.rs`) is a bundle of independent operations that saves round trips.
+//! Deleting all items of a partition key (`clear.rs`) is a series of batches.
 //!
 //! Both understand their operations here, by the same drafts and intents as single writes. What is
 //! wrong with one operation is that operation's result; a request fails as a whole only if it is
