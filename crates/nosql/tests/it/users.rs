@@ -288,6 +288,31 @@ fn a_token_for_a_partition_key_opens_that_key_only() {
 }
 
 #[test]
+fn batches_are_opened_by_their_keys() {
+    for (throughput, _) in PARTITIONS {
+        let world = world_with_user(throughput);
+        let only = r#","resourcePartitionKey":["a"]"#;
+        let all = token(&world, "all", "All", "dbs/d/colls/c", only);
+        world.post(USERS, r#"{"id":"reader"}"#).expect(201);
+        let body = permission("p", "Read", "dbs/d/colls/c", "");
+        let read = world.post("/dbs/d/users/reader/permissions", &body).expect(201);
+        let read = read.member("_token");
+        let batch = |body: &str| {
+            world
+                .post(DOCS, body)
+                .header("x-ms-cosmos-is-batch-request", "True")
+                .header("x-ms-cosmos-batch-atomic", "True")
+        };
+        let reads = r#"[{"operationType":"Read","id":"1"}]"#;
+        let writes = r#"[{"operationType":"Upsert","resourceBody":{"id":"1","pk":"a"}}]"#;
+        batch(reads).key(r#"["a"]"#).token(&read).expect(200);
+        batch(writes).key(r#"["a"]"#).token(&read).refused(403, "0", "Read");
+        batch(writes).key(r#"["a"]"#).token(&all).expect(200);
+        batch(reads).key(r#"["b"]"#).token(&all).refused(403, "0", "another item");
+    }
+}
+
+#[test]
 fn a_token_for_a_prefix_opens_what_is_under_it() {
     let world = world_with_user("400");
     let definition = r#"{"id":"h","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash"}}"#;
