@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use partita_model::{Consistency, Epk, EpkRange, Error, Result, keycode::Reader, limits};
+use partita_model::{Consistency, Epk, EpkRange, Error, KeyPart, Result, keycode::Reader, limits};
 use partita_storage::{Direction, KeyRange, ScanLimit, Space};
 
 use crate::catalog::{Container, Partition};
@@ -35,11 +35,24 @@ struct PageBuilder {
     bytes: usize,
     items_max: usize,
     last_key: Option<Vec<u8>>,
+    /// Only items whose partition key begins like this: two keys may have one EPK.
+    only: Vec<KeyPart>,
 }
 
 impl PageBuilder {
     fn is_full(&self) -> bool {
         self.items.len() >= self.items_max || self.bytes >= limits::RESPONSE_BYTES_MAX
+    }
+
+    /// Is this the key of an item that was asked for?
+    fn wants(&self, container: &Container, item_key: &[u8]) -> Result<bool> {
+        if self.only.is_empty() {
+            return Ok(true);
+        }
+        let components = container.definition.partition_key.paths.len();
+        let key = keys::parse_item(item_key, components)
+            .ok_or_else(|| Error::corrupt("the key of an item is damaged"))?;
+        Ok(key.key.0.starts_with(&self.only))
     }
 }
 
@@ -55,7 +68,12 @@ impl Database {
         let epks = scope_epks(&container, scope)?;
         let after = page.continuation.as_deref().map(parse_token).transpose()?;
         let items_max = page.items_max.unwrap_or(PAGE_ITEMS_DEFAULT).clamp(1, PAGE_ITEMS_MAX);
-        let mut built = PageBuilder { items: Vec::new(), bytes: 0, items_max, last_key: None };
+        let only = match scope {
+            Scope::PartitionKey(header) => header.0.clone(),
+            Scope::All | Scope::Range { .. } | Scope::Epks(_) => Vec::new(),
+        };
+        let mut built =
+            PageBuilder { items: Vec::new(), bytes: 0, items_max, last_key: None, only };
         work.usage.reads = 1;
         let mut more = false;
         for partition in &container.partitions {
@@ -100,7 +118,9 @@ impl Database {
             work.usage.entries_scanned += scanned.entries.len() as u64;
             for entry in scanned.entries {
                 let record = ItemRecord::decode(&entry.record.value)?;
-                if !record.expired(container.definition.default_ttl, now) {
+                if !record.expired(container.definition.default_ttl, now)
+                    && page.wants(container, &entry.key)?
+                {
                     page.bytes += record.body.len();
                     page.items.push(ItemBody(record.body));
                 }

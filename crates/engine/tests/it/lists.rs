@@ -94,3 +94,22 @@ fn junk_is_no_continuation() {
         assert_eq!(error(&bench.run(op)), ErrorKind::BadRequest, "{token}");
     }
 }
+
+#[test]
+fn keys_that_share_a_hash_have_feeds_of_their_own() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        let definition = r#""partitionKey":{"paths":["/pk"],"kind":"Hash","version":1}"#;
+        bench.make_container(throughput, definition);
+        // The first version of the hash looks at the first 100 characters only.
+        let common = "x".repeat(150);
+        for last in ["a", "b"] {
+            for n in 0..3 {
+                let body = format!(r#"{{"id":"{last}{n}","pk":"{common}{last}"}}"#);
+                bench.create(&body).result.unwrap();
+            }
+        }
+        let key = PartitionKeyHeader::parse(&format!(r#"["{common}b"]"#)).unwrap();
+        assert_eq!(ids(&bench, &Scope::PartitionKey(key), 2), ["b0", "b1", "b2"]);
+    }
+}
