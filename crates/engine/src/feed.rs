@@ -7,6 +7,9 @@
 //! key   LSN (the store's) · ordinal within the commit, 2 bytes big-endian
 //! value kind: 1 created, 2 replaced, 3 deleted · item key
 //! ```
+//!
+//! A transaction files one record for each of its changes, in their order, all under one LSN. An
+//! item that it wrote several times has several: who wants only the latest version takes the last.
 
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! The JSON scanner: what it accepts, what it keeps, what it refuses and where.
 
-use partita_model::{JsonError, Number, Object, Value, compact_object, json};
+use partita_model::{
+    Document, JsonError, Number, Object, Value, compact_array, compact_object, json,
+};
 use proptest::prelude::*;
 
 use crate::generate;
@@ -151,6 +153,20 @@ fn duplicates_among_very_many_names_are_found() {
     let error = compact_object(doubled.as_bytes()).unwrap_err();
     assert!(error.message.contains("'name7'"), "{error}");
     assert_eq!(Some(error.byte), doubled.find("\"\\u006eame7\""));
+}
+
+#[test]
+fn an_array_that_carries_documents_has_levels_of_its_own() {
+    let carrier = |n: usize| format!(" [ {{\"d\": {}1.0{} }} ]", "[".repeat(n), "]".repeat(n));
+    let compact = compact_array(carrier(128).as_bytes(), 2).unwrap();
+    assert_eq!(compact, carrier(128).replace(' ', ""));
+    assert!(compact_array(carrier(129).as_bytes(), 2).unwrap_err().message.contains("130"));
+    let error = compact_array(b" {}", 2).unwrap_err();
+    assert_eq!((error.message.as_str(), error.byte), ("expected an array ('[')", 1));
+    let texts: Vec<&str> =
+        Document::new("[1,{\"a\":[2]},\"]\"]").elements().map(|raw| raw.text()).collect();
+    assert_eq!(texts, ["1", "{\"a\":[2]}", "\"]\""]);
+    assert_eq!(Document::new("{\"a\":1}").elements().count(), 0);
 }
 
 #[test]

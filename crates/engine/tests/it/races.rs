@@ -1,0 +1,177 @@
+//! Writes that lose a race, made to happen: somebody else commits between prepare and decide.
+
+use std::sync::{Arc, Mutex};
+
+use partita_engine::Reply;
+use partita_model::{ErrorKind, Lsn, Value};
+use partita_storage::{Batch, MemoryStore, PartitionId, Result, Snapshot, Status, Store, Ticket};
+
+use crate::batches::{atomic, create, delete, patch, read, summary};
+use crate::harness::*;
+
+const KEY: &str = r#"["a"]"#;
+
+type Meddle = Box<dyn FnMut() + Send>;
+
+/// A store in which something happens before every batch is decided.
+struct Meddled {
+    store: Arc<MemoryStore>,
+    meddle: Mutex<Option<Meddle>>,
+}
+
+impl Store for Meddled {
+    fn create_partitions(&self, ids: &[PartitionId], start: Lsn) -> Result<()> {
+        self.store.create_partitions(ids, start)
+    }
+
+    fn drop_partitions(&self, ids: &[PartitionId]) -> Result<()> {
+        self.store.drop_partitions(ids)
+    }
+
+    fn partitions(&self) -> Result<Vec<PartitionId>> {
+        self.store.partitions()
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>> {
+        self.store.snapshot(partition)
+    }
+
+    fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket {
+        if let Some(meddle) = self.meddle.lock().unwrap().as_mut() {
+            meddle();
+        }
+        self.store.submit(partition, batch)
+    }
+
+    fn status(&self) -> Status {
+        self.store.status()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.store.close()
+    }
+}
+
+/// A database, and another one on the same store that is always faster.
+struct Race {
+    bench: Bench,
+    store: Arc<Meddled>,
+    rival: Arc<Bench>,
+}
+
+impl Race {
+    fn new(fields: &str, items: &[&str]) -> Race {
+        let inner = Arc::new(MemoryStore::new());
+        let store = Arc::new(Meddled { store: Arc::clone(&inner), meddle: Mutex::new(None) });
+        let bench = Bench::on(Arc::clone(&store) as _, 1);
+        bench.make_container(400, &format!("{KEY_PK}{fields}"));
+        for item in items {
+            bench.create(item).result.unwrap();
+        }
+        Race { bench, store, rival: Arc::new(Bench::on(inner, 2)) }
+    }
+
+    /// Lets the rival act before the next batch, or before every one if `act` stays true.
+    fn meddle(&self, mut act: impl FnMut(&Bench) -> bool + Send + 'static) {
+        let rival = Arc::clone(&self.rival);
+        let mut going = true;
+        let meddle = move || {
+            if going {
+                going = act(&rival);
+            }
+        };
+        *self.store.meddle.lock().unwrap() = Some(Box::new(meddle));
+    }
+}
+
+fn incr(id: &str) -> partita_engine::BatchOperation {
+    patch(id, r#"[{"op":"incr","path":"/n","value":1}]"#)
+}
+
+fn n(reply: &Reply) -> Option<i64> {
+    body(reply).get("n").and_then(Value::as_i64)
+}
+
+const X: &str = r#"{"id":"x","pk":"a","n":1}"#;
+const Y: &str = r#"{"id":"y","pk":"a","n":1}"#;
+
+#[test]
+fn a_batch_is_run_again_on_what_is_there_now() {
+    let race = Race::new("", &[X, Y]);
+    race.meddle(|rival| {
+        assert_eq!(summary(&atomic(rival, KEY, vec![incr("x")])), "W");
+        false
+    });
+    assert_eq!(summary(&atomic(&race.bench, KEY, vec![incr("y"), incr("x"), incr("x")])), "WWW");
+    assert_eq!((n(&race.bench.read("x", KEY)), n(&race.bench.read("y", KEY))), (Some(4), Some(2)));
+    race.bench.assert_whole();
+}
+
+#[test]
+fn what_a_batch_only_read_counts_too() {
+    let race = Race::new("", &[X, Y]);
+    race.meddle(|rival| {
+        rival.delete("x", KEY).result.unwrap();
+        false
+    });
+    assert_eq!(summary(&atomic(&race.bench, KEY, vec![read("x"), delete("y")])), "n-");
+    assert!(race.bench.read("y", KEY).result.is_ok());
+    race.bench.assert_whole();
+}
+
+#[test]
+fn what_a_batch_found_absent_counts_too() {
+    let race = Race::new("", &[X]);
+    race.meddle(|rival| {
+        rival.create(Y).result.unwrap();
+        false
+    });
+    let operations = vec![incr("x"), create(Y), delete("y")];
+    assert_eq!(summary(&atomic(&race.bench, KEY, operations)), "-c-");
+    assert_eq!(n(&race.bench.read("x", KEY)), Some(1));
+    race.bench.assert_whole();
+}
+
+#[test]
+fn a_unique_key_that_was_free_counts_too() {
+    let unique = r#","uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/n"]}]}"#;
+    let race = Race::new(unique, &[X]);
+    race.meddle(|rival| {
+        rival.create(r#"{"id":"z","pk":"a","n":2}"#).result.unwrap();
+        false
+    });
+    assert_eq!(summary(&atomic(&race.bench, KEY, vec![delete("x"), create(Y), incr("y")])), "--c");
+    race.bench.assert_whole();
+}
+
+#[test]
+fn an_expired_item_that_comes_back_keeps_its_unique_key() {
+    let fields = r#","defaultTtl":5,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/n"]}]}"#;
+    for in_a_batch in [false, true] {
+        let race = Race::new(fields, &[X]);
+        race.bench.clock.advance_millis(10_000);
+        race.rival.clock.advance_millis(10_000);
+        race.meddle(|rival| {
+            rival.upsert(X, None).result.unwrap();
+            false
+        });
+        match in_a_batch {
+            false => assert_eq!(error(&race.bench.create(Y)), ErrorKind::Conflict),
+            true => assert_eq!(summary(&atomic(&race.bench, KEY, vec![create(Y)])), "c"),
+        }
+        race.bench.assert_whole();
+    }
+}
+
+#[test]
+fn who_loses_every_race_is_asked_to_retry() {
+    let race = Race::new("", &[X, Y]);
+    race.meddle(|rival| {
+        assert_eq!(summary(&atomic(rival, KEY, vec![incr("x")])), "W");
+        true
+    });
+    let reply = atomic(&race.bench, KEY, vec![incr("y"), incr("x")]);
+    assert_eq!(error(&reply), ErrorKind::RetryWith);
+    assert_eq!(n(&race.bench.read("y", KEY)), Some(1));
+    race.bench.assert_whole();
+}
