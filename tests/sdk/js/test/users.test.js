@@ -11,9 +11,10 @@ import {
   unique,
 } from "../account.js";
 
-// A client that has nothing but the tokens of these permissions.
-const holderOf = (...permissions) =>
-  new CosmosClient({ endpoint, permissionFeed: permissions.map(({ resource }) => resource) });
+// A client that has nothing but this permission: as a feed, or its token under the container's id.
+const holderOf = ({ resource }) => new CosmosClient({ endpoint, permissionFeed: [resource] });
+const tokenHolderOf = ({ resource }, id) =>
+  new CosmosClient({ endpoint, resourceTokens: { [id]: resource._token } });
 
 describeInDatabase("users", (scope) => {
   it("are created, read, renamed, listed, queried and deleted", async () => {
@@ -82,7 +83,8 @@ describeInEachSize("permissions", (scope) => {
   it("with a partition key open that key only", async () => {
     const container = await containerWithItems();
     const only = { resourcePartitionKey: ["a"] };
-    const holder = holderOf(await granted(container, PermissionMode.All, only));
+    const given = await granted(container, PermissionMode.All, only);
+    const holder = tokenHolderOf(given, container.id);
     const own = holder.database(scope.database.id).container(container.id);
     assert.equal((await own.items.create({ id: "3", pk: "a" })).statusCode, 201);
     assert.equal((await own.item("3", "a").delete()).statusCode, 204);
