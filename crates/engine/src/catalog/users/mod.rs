@@ -71,7 +71,7 @@ impl PermissionMode {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     pub container: ContainerRid,
-    /// Only the item with this id.
+    /// Only the item with this id; under every partition key, unless one is named too.
     pub item: Option<String>,
     /// Only what is under this partition key, or under this prefix of a hierarchical one.
     pub partition_key: Option<PartitionKeyHeader>,
