@@ -108,6 +108,9 @@ fn is_success(answer: &[u8]) -> bool {
     answer.starts_with(b"HTTP/1.1 2")
 }
 
+/// Makes the n-th request of a connection.
+pub(crate) type MakeRequest = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
+
 /// What a load achieved.
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
@@ -116,13 +119,12 @@ pub(crate) struct Rate {
     pub(crate) p99_ms: f64,
 }
 
-/// Calls as fast as the answers come, over this many connections. `request` makes the n-th request
-/// of a connection.
+/// Calls as fast as the answers come, over this many connections.
 pub(crate) async fn load(
     address: SocketAddr,
     connections: usize,
     length: Duration,
-    request: Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>,
+    request: MakeRequest,
 ) -> Result<Rate> {
     let stop = Arc::new(AtomicBool::new(false));
     let done = Arc::new(AtomicU64::new(0));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use crate::client::{Template, document, load, make_container};
+use crate::client::{MakeRequest, Template, document, load, make_container};
 use crate::read::scratch;
 use crate::server::Server;
 use crate::{Options, median, raw};
@@ -37,7 +37,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn requests() -> Result<Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>> {
+fn requests() -> Result<MakeRequest> {
     let json = "content-type: application/json\r\n";
     let template =
         Template::new("POST", "/dbs/bench/colls/c/docs", "docs", "dbs/bench/colls/c", json)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use crate::client::{Connection, Template, document, load, make_container};
+use crate::client::{Connection, MakeRequest, Template, document, load, make_container};
 use crate::server::Server;
 use crate::{Options, median};
 
@@ -33,8 +33,6 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     std::fs::remove_dir_all(&scratch)?;
     Ok(())
 }
-
-type MakeRequest = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
 
 /// Loads one side and prints how it did; the processor time per request is what noise from the rest
 /// of the machine changes least.
