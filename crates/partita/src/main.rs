@@ -26,9 +26,9 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::system::SystemClock;
 
-// A point read allocates some forty small things and frees them on whichever worker is next. Measured
-// with `partita-bench read`, this allocator takes a tenth off the server's processor time per read,
-// and a quarter together with the release profile's link-time optimisation.
+// A point read allocates some forty small things and frees them on whichever worker is next.
+// Measured with `partita-bench read`, this allocator takes a tenth off the server's processor time
+// per read, and a quarter together with the release profile's link-time optimisation.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
