@@ -65,8 +65,13 @@ struct Current {
 }
 
 impl Database {
-    /// Resolves the container of an item operation and checks that it is the one the client means.
-    fn item_container(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Resolved> {
+    /// Resolves the container of an operation on what is in it, and checks that it is the one the
+    /// client means.
+    pub(crate) fn item_container(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+    ) -> Result<Resolved> {
         let resolved = self.catalog.current().parent_container(path)?;
         work.container = Some(Arc::clone(&resolved.container));
         self.check_intended(work, &resolved.container)?;

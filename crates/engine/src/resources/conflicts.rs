@@ -14,7 +14,7 @@ impl Database {
         path: &ContainerPath,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        self.item_parent(work, path)?;
+        self.item_container(work, path)?;
         Ok(Outcome::NoConflicts)
     }
 
@@ -25,7 +25,7 @@ impl Database {
         id: &str,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        self.item_parent(work, path)?;
+        self.item_container(work, path)?;
         Err(Error::not_found(format!("Resource Not Found: there is no conflict '{id}'")))
     }
 }

@@ -194,7 +194,7 @@ impl Database {
         known: Option<&EtagPattern>,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let container = self.item_parent(work, path)?;
+        let container = self.item_container(work, path)?.container;
         let etag = container.epoch.0.to_string();
         let unchanged = match known {
             Some(EtagPattern::Exact(known)) => *known == etag,
@@ -206,17 +206,6 @@ impl Database {
 
     fn known_container(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Arc<Container>> {
         let container = self.catalog.current().container(path)?.container;
-        work.container = Some(Arc::clone(&container));
-        self.check_intended(work, &container)?;
-        Ok(container)
-    }
-
-    pub(super) fn item_parent(
-        &self,
-        work: &mut Work<'_>,
-        path: &ContainerPath,
-    ) -> Result<Arc<Container>> {
-        let container = self.catalog.current().parent_container(path)?.container;
         work.container = Some(Arc::clone(&container));
         self.check_intended(work, &container)?;
         Ok(container)
