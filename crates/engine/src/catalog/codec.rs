@@ -18,7 +18,7 @@ pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
         .with("rid", i64::from(database.rid.0))
         .with("name", database.name.as_str())
         .with("etag", database.etag.to_string())
-        .with("ts", seconds(database.ts))
+        .with("ts", integer(database.ts))
         .into_bytes()
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
         .with("rid", i64::from(container.rid.container))
         .with("definition", container.definition.to_value())
         .with("etag", container.etag.to_string())
-        .with("ts", seconds(container.ts))
-        .with("epoch", seconds(container.epoch.0))
+        .with("ts", integer(container.ts))
+        .with("epoch", integer(container.epoch.0))
         .with("partitions", partitions)
         .with("policyVersion", i64::from(container.policies.current))
         .with("formerPolicies", former.collect::<Vec<Value>>())
@@ -86,9 +86,9 @@ pub(crate) fn encode_offer(offer: &Offer) -> Vec<u8> {
         .with("ownerRid", offer.owner_rid.as_str())
         .with("throughput", Value::from(throughput.0))
         .with("highestEver", i64::from(offer.highest_ever))
-        .with("replacedAt", seconds(offer.replaced_at))
+        .with("replacedAt", integer(offer.replaced_at))
         .with("etag", offer.etag.to_string())
-        .with("ts", seconds(offer.ts))
+        .with("ts", integer(offer.ts))
         .into_bytes()
 }
 
@@ -122,7 +122,7 @@ fn encode_partition(partition: &Partition) -> Value {
     let parents = partition.parents.iter().map(|id| Value::from(i64::from(*id)));
     let fields = object()
         .with("rangeId", i64::from(partition.range_id))
-        .with("id", seconds(partition.id.0))
+        .with("id", integer(partition.id.0))
         .with("min", partition.epks.min.to_string())
         .with("max", partition.epks.max.to_string())
         .with("parents", parents.collect::<Vec<Value>>());
@@ -170,8 +170,8 @@ impl Builder {
     }
 }
 
-/// Times and counters are far below 2^63.
-pub(super) fn seconds(n: u64) -> i64 {
+/// JSON integers are signed; times, counters and ids are far below 2^63.
+pub(super) fn integer(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 

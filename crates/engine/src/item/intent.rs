@@ -5,7 +5,6 @@
 //! serve single writes and the operations of a batch.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use partita_model::{Document, Error, Patch, Result, limits, unstamp};
 use partita_query::Filter;
@@ -60,8 +59,7 @@ impl Patched {
         if patched.len() > limits::ITEM_BYTES_MAX {
             return Err(too_large(patched.len()));
         }
-        let container = Arc::clone(&place.container);
-        let draft = Draft::of_text(&container, patched, None, record.indexed)?;
+        let draft = Draft::of_text(&place.container, patched, None, record.indexed)?;
         if draft.id != place.id || draft.key != place.key {
             return Err(Error::bad_request("a patch cannot change an item's id or partition key"));
         }

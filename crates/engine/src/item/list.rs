@@ -9,16 +9,15 @@ use std::ops::Bound;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use partita_model::{Consistency, Epk, EpkRange, Error, KeyPart, Result, keycode::Reader, limits};
+use partita_model::{Epk, EpkRange, Error, KeyPart, Result, keycode::Reader, limits};
 use partita_storage::{Direction, KeyRange, ScanLimit, Space};
 
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
-use crate::op::{ContainerPath, ItemBody, Outcome, PageRequest, Scope, Served};
+use crate::op::{ContainerPath, ItemBody, Outcome, PageRequest, Scope};
 use crate::record::ItemRecord;
-use crate::session;
 
 /// Items of a page when the client does not say: as the service does.
 const PAGE_ITEMS_DEFAULT: usize = 100;
@@ -26,6 +25,9 @@ const PAGE_ITEMS_DEFAULT: usize = 100;
 const PAGE_ITEMS_MAX: usize = 1_000;
 /// One read of the store within a page.
 const SCAN_BYTES_MAX: usize = 1 << 20;
+/// The most entries looked at for a page: expired items and those of other keys fill no page, and
+/// one request must not walk through all of them. Such a page may be empty and still be continued.
+const PAGE_SCANNED_MAX: usize = 10_000;
 /// Marks our continuations, and their version.
 const TOKEN_PREFIX: &str = "P1.";
 
@@ -33,6 +35,7 @@ const TOKEN_PREFIX: &str = "P1.";
 struct PageBuilder {
     items: Vec<ItemBody>,
     bytes: usize,
+    scanned: usize,
     items_max: usize,
     last_key: Option<Vec<u8>>,
     /// Only items whose partition key begins like this: two keys may have one EPK.
@@ -41,7 +44,9 @@ struct PageBuilder {
 
 impl PageBuilder {
     fn is_full(&self) -> bool {
-        self.items.len() >= self.items_max || self.bytes >= limits::RESPONSE_BYTES_MAX
+        self.items.len() >= self.items_max
+            || self.bytes >= limits::RESPONSE_BYTES_MAX
+            || self.scanned >= PAGE_SCANNED_MAX
     }
 
     /// Is this the key of an item that was asked for?
@@ -72,8 +77,14 @@ impl Database {
             Scope::PartitionKey(header) => header.0.clone(),
             Scope::All | Scope::Range { .. } | Scope::Epks(_) => Vec::new(),
         };
-        let mut built =
-            PageBuilder { items: Vec::new(), bytes: 0, items_max, last_key: None, only };
+        let mut built = PageBuilder {
+            items: Vec::new(),
+            bytes: 0,
+            scanned: 0,
+            items_max,
+            last_key: None,
+            only,
+        };
         work.usage.reads = 1;
         let mut more = false;
         for partition in &container.partitions {
@@ -102,20 +113,15 @@ impl Database {
         mut range: KeyRange,
         page: &mut PageBuilder,
     ) -> Result<bool> {
-        let view = self.store.snapshot(partition.id)?;
-        let served = Served { range_id: partition.range_id, lsn: view.lsn(), item_lsn: None };
-        work.served = Some(served);
-        if let Some(token) = &work.context.session
-            && self.consistency(work.context) == Consistency::Session
-        {
-            session::check(token, partition, view.lsn())?;
-        }
+        let view = self.open_partition(work, partition)?;
+        self.check_session(work, partition, view.lsn())?;
         let now = self.now_seconds();
         loop {
             let entries_max = page.items_max - page.items.len();
             let limit = ScanLimit { entries_max, bytes_max: SCAN_BYTES_MAX };
             let scanned = view.scan(Space::Items, &range, Direction::Forward, limit)?;
             work.usage.entries_scanned += scanned.entries.len() as u64;
+            page.scanned += scanned.entries.len();
             for entry in scanned.entries {
                 let record = ItemRecord::decode(&entry.record.value)?;
                 if !record.expired(container.definition.default_ttl, now)

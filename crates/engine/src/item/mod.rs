@@ -20,7 +20,8 @@ pub(crate) use batch::derived_entries;
 use std::sync::Arc;
 
 use partita_model::{
-    Document, Epk, Error, ErrorKind, ItemRid, Lsn, PartitionKey, PartitionKeyHeader, Result,
+    Consistency, Document, Epk, Error, ErrorKind, ItemRid, Lsn, PartitionKey, PartitionKeyHeader,
+    Result,
 };
 use partita_storage::{Snapshot, Space};
 
@@ -30,6 +31,7 @@ use crate::database::Database;
 use crate::keys;
 use crate::op::{Condition, ContainerPath, EtagPattern, ItemPath, Served};
 use crate::record::ItemRecord;
+use crate::session;
 
 /// Where an item lives, or would live.
 #[derive(Debug)]
@@ -81,6 +83,12 @@ impl Database {
     /// Finds the place of an item that a client addressed by id or by resource id.
     fn place(&self, work: &mut Work<'_>, path: &ItemPath) -> Result<Place> {
         let resolved = self.item_container(work, &path.container)?;
+        self.place_in(work, resolved, path)
+    }
+
+    /// The same in a container that was resolved before: an operation resolves its container once,
+    /// so that all it does is about one container, whatever becomes of the name meanwhile.
+    fn place_in(&self, work: &mut Work<'_>, resolved: Resolved, path: &ItemPath) -> Result<Place> {
         let container = resolved.container;
         let key = key_of_request(&container, path.partition_key.as_ref())?;
         let rid = match resolved.by {
@@ -120,6 +128,16 @@ impl Database {
         let served = Served { range_id: partition.range_id, lsn: snapshot.lsn(), item_lsn: None };
         work.served = Some(served);
         Ok(snapshot)
+    }
+
+    /// Fails if a client under session consistency has seen more of the partition than this.
+    fn check_session(&self, work: &Work<'_>, partition: &Partition, lsn: Lsn) -> Result<()> {
+        match &work.context.session {
+            Some(token) if self.consistency(work.context) == Consistency::Session => {
+                session::check(token, partition, lsn)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Looks an item up.

@@ -1,12 +1,11 @@
 //! Reading one item: one lookup, no copy of its text, no parse.
 
-use partita_model::{Consistency, Result, Usage};
+use partita_model::{Result, Usage};
 
 use super::{Current, Place, check_match, matches, not_found};
 use crate::context::Work;
 use crate::database::Database;
 use crate::op::{Change, Condition, ItemBody, ItemPath, Outcome};
-use crate::session;
 
 impl Database {
     pub(crate) fn read_item(
@@ -27,11 +26,7 @@ impl Database {
     ) -> Result<Outcome> {
         work.usage.reads = 1;
         let view = self.open_view(work, place)?;
-        if let Some(token) = &work.context.session
-            && self.consistency(work.context) == Consistency::Session
-        {
-            session::check(token, place.partition(), view.lsn())?;
-        }
+        self.check_session(work, place.partition(), view.lsn())?;
         let current = self.current(work, &*view, place)?;
         version(current, &place.id, condition, &mut work.usage)
     }

@@ -60,12 +60,12 @@ impl Database {
         item: NewItem,
         condition: Option<Condition>,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, &path.container)?.container;
-        let draft = Draft::of(&container, &item)?;
+        let resolved = self.item_container(work, &path.container)?;
+        let draft = Draft::of(&resolved.container, &item)?;
         // Clients that send no key mean the one in the document.
         let addressed = match &path.partition_key {
-            Some(_) => self.place(work, path)?,
-            None => draft.place(&container),
+            Some(_) => self.place_in(work, resolved, path)?,
+            None => draft.place(&resolved.container),
         };
         self.write_item(work, &addressed, &Intent::Replace(draft, condition)).await
     }

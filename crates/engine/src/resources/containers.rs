@@ -77,7 +77,7 @@ impl Database {
             })
             .await;
         if let Err(error) = created {
-            self.store.drop_partitions(&ids)?;
+            self.let_go(&ids);
             return Err(error);
         }
         let path = ContainerPath { database: path.0.clone(), container: definition.name };
@@ -146,7 +146,7 @@ impl Database {
                 Ok((changes, ids))
             })
             .await?;
-        self.store.drop_partitions(&ids)?;
+        self.let_go(&ids);
         Ok(Outcome::Deleted)
     }
 
@@ -162,7 +162,7 @@ impl Database {
         let database = catalog.parent_database(path)?;
         let all = catalog.containers(database.rid).map(Arc::clone);
         let (containers, continuation) =
-            page(all, |c| c.rid.to_string(), |c| c.to_value(), filter, request)?;
+            page(all, |c| c.rid, ContainerRid::parse, |c| c.to_value(), (filter, request))?;
         Ok(Outcome::Containers { database, containers, continuation })
     }
 

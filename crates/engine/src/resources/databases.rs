@@ -91,7 +91,7 @@ impl Database {
                 Ok((changes, partitions))
             })
             .await?;
-        self.store.drop_partitions(&partitions)?;
+        self.let_go(&partitions);
         Ok(Outcome::Deleted)
     }
 
@@ -105,7 +105,7 @@ impl Database {
         let catalog = self.catalog.current();
         let all = catalog.databases().map(Arc::clone);
         let (databases, continuation) =
-            page(all, |d| d.rid.to_string(), |d| d.to_value(), filter, request)?;
+            page(all, |d| d.rid, DatabaseRid::parse, |d| d.to_value(), (filter, request))?;
         Ok(Outcome::Databases { databases, continuation })
     }
 }

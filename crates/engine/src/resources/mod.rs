@@ -11,9 +11,11 @@ mod permission_body;
 mod permissions;
 mod users;
 
-use partita_model::{Entropy, Error, Etag, Result};
+use std::fmt::Display;
+
+use partita_model::{Entropy, Error, Etag, Result, Value};
 use partita_query::Filter;
-use partita_storage::StorageError;
+use partita_storage::{PartitionId, StorageError};
 
 use crate::catalog::Changes;
 use crate::database::Database;
@@ -43,13 +45,17 @@ impl Database {
         Err(Error::retry_with("The resource is being changed by many requests at once: retry"))
     }
 
+    /// Lets go of partitions that nothing refers to any more. What cannot be dropped now is dropped
+    /// at the next start, so a failure here is none of the request, which is committed.
+    fn let_go(&self, partitions: &[PartitionId]) {
+        if let Err(error) = self.store.drop_partitions(partitions) {
+            tracing::warn!(%error, "partitions are left over until the next start");
+        }
+    }
+
     /// A new 32-bit number for a resource id. Ids are random, so that a re-created resource does
     /// not get its predecessor's; numbers whose text would need escaping in a URL are passed over.
-    fn fresh_rid<R: std::fmt::Display>(
-        &self,
-        make: impl Fn(u32) -> R,
-        taken: impl Fn(&R) -> bool,
-    ) -> R {
+    fn fresh_rid<R: Display>(&self, make: impl Fn(u32) -> R, taken: impl Fn(&R) -> bool) -> R {
         loop {
             let rid = make((self.entropy.next_u64() >> 32) as u32);
             let plain = !rid.to_string().contains(['+', '-']);
@@ -101,36 +107,36 @@ fn changed_since() -> Error {
     )
 }
 
-/// One page of a list of resources: those after the continuation that pass the filter.
-fn page<T>(
+/// One page of a list of resources, which come in the order of their ids: those after the
+/// continuation that pass the filter. The continuation is the last id delivered; it stays good when
+/// that resource is deleted.
+fn page<T, R: Ord + Display>(
     all: impl Iterator<Item = T>,
-    rid: impl Fn(&T) -> String,
-    row: impl Fn(&T) -> partita_model::Value,
-    filter: Option<&Filter>,
-    request: &PageRequest,
+    rid: impl Fn(&T) -> R,
+    parse: impl Fn(&str) -> Option<R>,
+    row: impl Fn(&T) -> Value,
+    (filter, request): (Option<&Filter>, &PageRequest),
 ) -> Result<(Vec<T>, Option<String>)> {
     let items_max =
         request.items_max.unwrap_or(PAGE_RESOURCES_DEFAULT).clamp(1, PAGE_RESOURCES_MAX);
+    let after = match &request.continuation {
+        Some(token) => Some(parse(token).ok_or_else(|| {
+            Error::bad_request(
+                "Invalid Continuation Token: pass it on as the page before returned it",
+            )
+        })?),
+        None => None,
+    };
     let mut kept: Vec<T> = Vec::new();
-    let mut passed = request.continuation.is_none();
-    for resource in all {
-        if !passed {
-            passed = request.continuation.as_deref() == Some(rid(&resource).as_str());
-            continue;
-        }
+    for resource in all.skip_while(|resource| after.as_ref().is_some_and(|a| rid(resource) <= *a)) {
         if filter.is_some_and(|filter| !filter.matches(&row(&resource))) {
             continue;
         }
         if kept.len() == items_max {
-            let continuation = kept.last().map(rid);
+            let continuation = kept.last().map(|last| rid(last).to_string());
             return Ok((kept, continuation));
         }
         kept.push(resource);
-    }
-    if !passed {
-        return Err(Error::bad_request(
-            "Invalid Continuation Token: the resource it names is not there; start again",
-        ));
     }
     Ok((kept, None))
 }

@@ -77,7 +77,7 @@ impl Database {
         let catalog = self.catalog.current();
         let all = catalog.offers().map(Arc::clone);
         let (offers, continuation) =
-            page(all, |o| o.rid.to_string(), |o| o.to_value(), filter, request)?;
+            page(all, |o| o.rid, OfferRid::parse, |o| o.to_value(), (filter, request))?;
         Ok(Outcome::Offers { offers, continuation })
     }
 

@@ -147,7 +147,7 @@ impl Database {
         let user = catalog.parent_user(path)?;
         let all = catalog.permissions(user.rid).map(Arc::clone);
         let (permissions, continuation) =
-            page(all, |p| p.rid.to_string(), |p| p.to_value(), filter, request)?;
+            page(all, |p| p.rid, PermissionRid::parse, |p| p.to_value(), (filter, request))?;
         Ok(Outcome::Permissions { user, permissions, continuation })
     }
 

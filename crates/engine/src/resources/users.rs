@@ -129,7 +129,7 @@ impl Database {
         let database = catalog.parent_database(path)?;
         let all = catalog.users(database.rid).map(Arc::clone);
         let (users, continuation) =
-            page(all, |user| user.rid.to_string(), |user| user.to_value(), filter, request)?;
+            page(all, |user| user.rid, UserRid::parse, |user| user.to_value(), (filter, request))?;
         Ok(Outcome::Users { database, users, continuation })
     }
 

@@ -179,3 +179,26 @@ fn lists_of_resources_come_in_pages() {
     names.sort();
     assert_eq!(names, ["d0", "d1", "d2", "d3", "d4", "d5", "d6"]);
 }
+
+#[test]
+fn a_page_of_resources_survives_the_deletion_of_its_last_one() {
+    let bench = Bench::new();
+    for n in 0..6 {
+        bench.make_database(&format!("d{n}"));
+    }
+    let page = |continuation| {
+        let page = PageRequest { items_max: Some(3), continuation };
+        match bench.run(Op::ListDatabases { filter: None, page }).result {
+            Ok(Outcome::Databases { databases, continuation }) => (databases, continuation),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (first, continuation) = page(None);
+    let last = DatabasePath(first[2].name.clone());
+    bench.run(Op::DeleteDatabase { database: last, condition: None }).result.unwrap();
+    let (second, end) = page(continuation);
+    assert_eq!((second.len(), end), (3, None));
+    let junk = PageRequest { items_max: None, continuation: Some("junk".into()) };
+    let reply = bench.run(Op::ListDatabases { filter: None, page: junk });
+    assert_eq!(error(&reply), ErrorKind::BadRequest);
+}

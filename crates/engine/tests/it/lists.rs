@@ -113,3 +113,18 @@ fn keys_that_share_a_hash_have_feeds_of_their_own() {
         assert_eq!(ids(&bench, &Scope::PartitionKey(key), 2), ["b0", "b1", "b2"]);
     }
 }
+
+#[test]
+fn a_page_ends_also_when_it_finds_nothing_to_show() {
+    let bench = Bench::new();
+    bench.make_container(400, &format!(r#"{KEY_PK},"defaultTtl":1"#));
+    for n in 0..10_500 {
+        bench.create(&format!(r#"{{"id":"i{n}","pk":"a"}}"#)).result.unwrap();
+    }
+    bench.clock.advance_millis(2_000);
+    bench.create(r#"{"id":"living","pk":"a"}"#).result.unwrap();
+    let op = Op::ListItems { container: path(), scope: Scope::All, page: PageRequest::default() };
+    let Ok(Outcome::Items { items, continuation }) = bench.run(op).result else { panic!() };
+    assert!(items.is_empty() && continuation.is_some());
+    assert_eq!(ids(&bench, &Scope::All, 100), ["living"]);
+}

@@ -5,7 +5,7 @@ use partita_model::{
 };
 use partita_storage::Record;
 
-use super::super::codec::{Fields, damaged, object, seconds};
+use super::super::codec::{Fields, damaged, integer, object};
 use super::{Permission, PermissionMode, Target, User};
 
 pub(super) fn encode_user(user: &User) -> Vec<u8> {
@@ -13,7 +13,7 @@ pub(super) fn encode_user(user: &User) -> Vec<u8> {
         .with("rid", user.rid.to_string())
         .with("name", user.name.as_str())
         .with("etag", user.etag.to_string())
-        .with("ts", seconds(user.ts))
+        .with("ts", integer(user.ts))
         .into_bytes()
 }
 
@@ -41,7 +41,7 @@ pub(super) fn encode_permission(permission: &Permission) -> Vec<u8> {
         .with("item", item.as_deref().map_or(Value::Null, Value::from))
         .with("key", key.map_or(Value::Null, Value::from))
         .with("etag", permission.etag.to_string())
-        .with("ts", seconds(permission.ts))
+        .with("ts", integer(permission.ts))
         .into_bytes()
 }
 

@@ -9,14 +9,12 @@
 
 use std::sync::Arc;
 
-use partita_model::{
-    Charge, Consistency, Epk, Error, ErrorKind, PartitionKeyHeader, Result, limits,
-};
+use partita_model::{Charge, Epk, Error, ErrorKind, PartitionKeyHeader, Result, limits};
 use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
 use super::{Step, What, done, left_undone, one_read, size};
-use crate::catalog::{Container, FreshRid, Partition};
+use crate::catalog::{Container, FreshRid};
 use crate::context::Work;
 use crate::database::Database;
 use crate::item::key_of_request;
@@ -24,7 +22,6 @@ use crate::item::read::version;
 use crate::item::write::ATTEMPTS_MAX;
 use crate::op::{BatchDone, BatchOperation, BatchResult, Returns};
 use crate::pricing;
-use crate::session;
 
 /// The service's text for an operation on another logical partition; clients look for it.
 const OTHER_KEY: &str = "One or more operations within the batch request have a different \
@@ -67,7 +64,10 @@ impl Database {
         let mut members: Vec<Member> = operations.into_iter().map(member).collect();
         for _ in 0..ATTEMPTS_MAX {
             let mut view = Overlay::new(self.open_partition(work, partition)?);
-            self.check_session(work, partition, &members, &view)?;
+            // A batch that reads must not show less than the client has seen.
+            if members.iter().any(Member::reads) {
+                self.check_session(work, partition, view.lsn())?;
+            }
             let results = match self.run_members(work, &mut view, &mut members)? {
                 Run::Whole(results) => results,
                 Run::Broken(at, error) => return Ok(self.broken(work, members.len(), at, error)),
@@ -140,23 +140,6 @@ impl Database {
         };
         let charge = pricing::charge(&usage, self.consistency(work.context));
         Ok((done(outcome, member.returns)?, charge))
-    }
-
-    /// A batch that reads must not show less than the client has seen.
-    fn check_session(
-        &self,
-        work: &Work<'_>,
-        partition: &Partition,
-        members: &[Member],
-        view: &Overlay,
-    ) -> Result<()> {
-        let reads = members.iter().any(Member::reads);
-        match &work.context.session {
-            Some(token) if reads && self.consistency(work.context) == Consistency::Session => {
-                session::check(token, partition, view.lsn())
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// The results of a batch whose operation at `at` failed. Each one up to it cost a look.

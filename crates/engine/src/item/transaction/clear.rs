@@ -8,7 +8,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use partita_model::{ErrorKind, PartitionKey, PartitionKeyHeader, Result, limits};
+use partita_model::{Error, ErrorKind, PartitionKey, PartitionKeyHeader, Result, limits};
 use partita_storage::{Direction, ScanLimit, Space};
 
 use crate::catalog::Container;
@@ -100,12 +100,11 @@ impl Database {
             for result in &results {
                 work.parts = work.parts + result.charge;
             }
-            let Some((at, kind)) = first_failure(&results) else { return Ok(()) };
-            if kind != ErrorKind::NotFound {
-                let failed = results.into_iter().nth(at).map(|result| result.result);
-                return failed.map_or(Ok(()), |result| result.map(|_| ()));
+            match first_failure(results) {
+                None => return Ok(()),
+                Some((at, error)) if error.kind == ErrorKind::NotFound => drop(ids.remove(at)),
+                Some((_, error)) => return Err(error),
             }
-            ids.remove(at);
         }
         Ok(())
     }
@@ -121,9 +120,10 @@ fn deletion(id: &str) -> BatchOperation {
 }
 
 /// The operation that broke a batch; the others only depended on it.
-fn first_failure(results: &[BatchResult]) -> Option<(usize, ErrorKind)> {
-    results.iter().enumerate().find_map(|(at, result)| match &result.result {
-        Err(error) if error.kind != ErrorKind::FailedDependency => Some((at, error.kind.clone())),
-        Err(_) | Ok(_) => None,
-    })
+fn first_failure(results: Vec<BatchResult>) -> Option<(usize, Error)> {
+    let failed = results
+        .into_iter()
+        .enumerate()
+        .filter_map(|(at, result)| result.result.err().map(|error| (at, error)));
+    failed.into_iter().find(|(_, error)| error.kind != ErrorKind::FailedDependency)
 }
