@@ -7,33 +7,119 @@
 //!   would then overflow the stack of whoever walks it.
 //! - `.name` and `[…]` after an expression form one [`Expr::Path`], for the same reason.
 //!
-//! Spans are kept where a later complaint must point at something.
+//! Spans are kept where a later complaint must point at something. What was written in one of two
+//! ways that mean the same is kept too (`.a` or `["a"]`, `ASC` or nothing): a query plan prints the
+//! query again as its author wrote it.
 
 use super::error::Span;
 use crate::ir::{BinaryOperator, UnaryOperator};
-use partita_model::Value;
+use partita_model::{Number, Value};
 
-/// One statement: a query, or the condition of a patch (which has no SELECT clause).
+/// A query, or a subquery.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Statement {
-    pub(crate) select: Option<Selection>,
-    pub(crate) from: Option<Source>,
+pub(crate) struct Query {
+    pub(crate) select: Select,
+    pub(crate) from: Option<From>,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) group_by: Vec<Expr>,
+    pub(crate) order_by: Option<OrderBy>,
+    pub(crate) offset_limit: Option<OffsetLimit>,
+    /// From the first word to the last.
+    pub(crate) span: Span,
+}
+
+/// The condition of a patch: a query without its SELECT clause.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Condition {
+    pub(crate) from: From,
     pub(crate) condition: Option<Expr>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Selection {
-    /// `SELECT *`
-    Everything,
-    /// `SELECT VALUE expr`
-    Value(Expr),
+pub(crate) struct Select {
+    pub(crate) distinct: bool,
+    pub(crate) top: Option<Count>,
+    pub(crate) selection: Selection,
+    /// The clause, for complaints about it.
+    pub(crate) span: Span,
 }
 
-/// `FROM name [[AS] alias]`
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Selection {
+    /// `SELECT *`; the span is the star's.
+    Everything(Span),
+    /// `SELECT VALUE expr`
+    Value(Expr),
+    List(Vec<SelectItem>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SelectItem {
+    pub(crate) expr: Expr,
+    pub(crate) alias: Option<String>,
+}
+
+/// The number of TOP, OFFSET or LIMIT.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Count {
+    Literal { number: Number, span: Span },
+    Parameter { name: String, span: Span },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OffsetLimit {
+    pub(crate) offset: Count,
+    pub(crate) limit: Count,
+}
+
+/// `FROM first JOIN second JOIN …`
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct From {
+    pub(crate) first: Source,
+    pub(crate) joins: Vec<Source>,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
-    pub(crate) name: String,
-    pub(crate) alias: Option<String>,
+    pub(crate) kind: SourceKind,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SourceKind {
+    /// `name IN collection`: every element of an array.
+    Iterate { name: String, collection: Collection },
+    /// `collection [[AS] alias]`: the value itself.
+    Whole { collection: Collection, alias: Option<String> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Collection {
+    /// `name.step["step"][0]`
+    Path { root: String, root_span: Span, steps: Vec<PathStep> },
+    /// `(SELECT …)`
+    Subquery(Box<Query>),
+    /// `OBJECTTOARRAY(p.m)`: always an [`Expr::Call`] or an [`Expr::Udf`].
+    Call(Expr),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum OrderBy {
+    Items(Vec<OrderItem>),
+    /// `ORDER BY RANK f(…), …`
+    Rank { functions: Vec<Expr>, span: Span },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OrderItem {
+    pub(crate) expr: Expr,
+    pub(crate) direction: Option<Direction>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,10 +132,12 @@ pub(crate) enum Expr {
     },
     Parameter {
         name: String,
+        span: Span,
     },
     Path {
         base: Box<Expr>,
         steps: Vec<PathStep>,
+        span: Span,
     },
     Array(Vec<Expr>),
     Object(Vec<(String, Expr)>),
@@ -85,15 +173,55 @@ pub(crate) enum Expr {
         then: Box<Expr>,
         otherwise: Box<Expr>,
     },
+    /// A function, an aggregate or a word that is neither.
     Call {
+        name: String,
+        /// The name alone.
+        name_span: Span,
+        /// From the name to the closing bracket.
+        span: Span,
+        arguments: Vec<Expr>,
+    },
+    /// `udf.name(…)`
+    Udf {
         name: String,
         span: Span,
         arguments: Vec<Expr>,
     },
+    Subquery {
+        kind: SubqueryKind,
+        query: Box<Query>,
+        span: Span,
+    },
+    /// `(LET name = value IN body)`
+    Let {
+        name: String,
+        value: Box<Expr>,
+        body: Box<Expr>,
+    },
+}
+
+/// What becomes of a subquery's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SubqueryKind {
+    /// `(SELECT …)`: the only row.
+    Scalar,
+    /// `EXISTS(…)`: is there one?
+    Exists,
+    /// `ARRAY(…)`: all of them.
+    Array,
+    /// `ALL(…)`: is every one true?
+    All,
+    /// `FIRST(…)`
+    First,
+    /// `LAST(…)`
+    Last,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PathStep {
+    /// `.name`
     Member(String),
+    /// `["name"]`, `[0]`, `[@p]`, `[expr]`
     Index { index: Expr, span: Span },
 }

@@ -5,7 +5,7 @@
 //! arguments. A parameter that nobody supplied is undefined: the service plans and runs such
 //! queries, and a comparison with undefined selects nothing.
 
-use super::ast::{Expr as Written, PathStep, Selection, Source, Statement};
+use super::statement::{Expr as Written, PathStep, Selection, Source, Statement};
 use super::error::{SqlError, SqlResult};
 use crate::eval;
 use crate::function::Function;

@@ -8,7 +8,7 @@
 
 mod expr;
 
-use super::ast::{Selection, Source, Statement};
+use super::statement::{Selection, Source, Statement};
 use super::error::{Span, SqlError, SqlResult};
 use super::lexer::{Lexer, Token, TokenKind};
 use super::{NESTING_MAX, TEXT_UNITS_MAX};

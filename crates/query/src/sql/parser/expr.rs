@@ -3,7 +3,7 @@
 //! Operators of one level are collected into one chain. Only brackets, signs, arguments and the
 //! branches of `?:` nest, and all of these pass through `nested`.
 
-use super::super::ast::{Expr, PathStep};
+use super::super::statement::{Expr, PathStep};
 use super::super::error::{Span, SqlError, SqlResult};
 use super::super::lexer::TokenKind;
 use super::Parser;
