@@ -34,14 +34,14 @@ impl Filter {
     /// filter is unsupported, and the message names the feature.
     pub fn parse_query(text: &str, parameters: &[(String, Value)]) -> Result<Filter> {
         let parsed = parser::parse_query(text);
-        let lowered = parsed.and_then(|statement| lower::filter(&statement, parameters));
+        let lowered = parsed.and_then(|query| lower::filter(&query, parameters));
         lowered.map(|condition| Filter { condition }).map_err(|error| error.into_error(text))
     }
 
     /// Parses the condition of a patch, `FROM x [WHERE expr]`; fails as [`Filter::parse_query`].
     pub fn parse_condition(text: &str) -> Result<Filter> {
         let parsed = parser::parse_condition(text);
-        let lowered = parsed.and_then(|statement| lower::filter(&statement, &[]));
+        let lowered = parsed.and_then(|condition| lower::condition(&condition));
         lowered.map(|condition| Filter { condition }).map_err(|error| error.into_error(text))
     }
 

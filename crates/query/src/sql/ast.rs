@@ -107,7 +107,10 @@ pub(crate) enum Collection {
 pub(crate) enum OrderBy {
     Items(Vec<OrderItem>),
     /// `ORDER BY RANK f(…), …`
-    Rank { functions: Vec<Expr>, span: Span },
+    Rank {
+        functions: Vec<Expr>,
+        span: Span,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -33,6 +33,7 @@ const SYMBOLS: [&str; 31] = [
     "~", "=", "<", ">", "?", ":", ".", ",", "(", ")", "[", "]", "{", "}",
 ];
 
+#[derive(Clone)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     position: usize,

@@ -5,7 +5,8 @@
 //! arguments. A parameter that nobody supplied is undefined: the service plans and runs such
 //! queries, and a comparison with undefined selects nothing.
 
-use super::statement::{Expr as Written, PathStep, Selection, Source, Statement};
+use super::ast::SourceKind;
+use super::ast::{Collection, Condition, Expr as Written, From, PathStep, Query, Selection};
 use super::error::{SqlError, SqlResult};
 use crate::eval;
 use crate::function::Function;
@@ -16,34 +17,72 @@ use partita_model::{Number, Value};
 /// Parameters by name, the `@` included.
 pub(crate) type Parameters = [(String, Value)];
 
-/// The filter a statement stands for; without WHERE it is the constant true.
-pub(crate) fn filter(statement: &Statement, parameters: &Parameters) -> SqlResult<Expr> {
+/// The filter a query stands for; without WHERE it is the constant true.
+pub(crate) fn filter(query: &Query, parameters: &Parameters) -> SqlResult<Expr> {
     check_parameters(parameters)?;
-    let Some(source) = &statement.from else { return Err(missing_from(statement)) };
-    let lowering = Lowering { row_name: row_name(source), parameters };
-    if let Some(Selection::Value(selected)) = &statement.select
+    refuse_clauses(query)?;
+    let Some(from) = &query.from else { return Err(missing_from(query)) };
+    let lowering = Lowering { row_name: row_name(from)?, parameters };
+    if let Selection::Value(selected) = &query.select.selection
         && lowering.expr(selected)? != Expr::Row
     {
         return Err(SqlError::unsupported("SELECT VALUE of anything but the item itself"));
     }
-    match &statement.condition {
-        Some(condition) => lowering.expr(condition),
-        None => Ok(Expr::Constant(Value::Bool(true))),
+    lowering.condition(query.condition.as_ref())
+}
+
+/// The filter that the condition of a patch is.
+pub(crate) fn condition(condition: &Condition) -> SqlResult<Expr> {
+    let lowering = Lowering { row_name: row_name(&condition.from)?, parameters: &[] };
+    lowering.condition(condition.condition.as_ref())
+}
+
+/// Refuses, by name, the clauses that do more than filter.
+fn refuse_clauses(query: &Query) -> SqlResult<()> {
+    let list = matches!(query.select.selection, Selection::List(_));
+    let clauses = [
+        (query.select.distinct, "DISTINCT"),
+        (query.select.top.is_some(), "TOP"),
+        (list, "a SELECT list"),
+        (!query.group_by.is_empty(), "GROUP BY"),
+        (query.order_by.is_some(), "ORDER BY"),
+        (query.offset_limit.is_some(), "OFFSET"),
+    ];
+    match clauses.into_iter().find(|(used, _)| *used) {
+        Some((_, clause)) => Err(SqlError::unsupported(clause)),
+        None => Ok(()),
     }
 }
 
-fn missing_from(statement: &Statement) -> SqlError {
-    match statement.select {
-        Some(Selection::Value(_)) => SqlError::unsupported("SELECT VALUE without FROM"),
-        Some(Selection::Everything) | None => SqlError::Plain(
+fn missing_from(query: &Query) -> SqlError {
+    match query.select.selection {
+        Selection::Value(_) => SqlError::unsupported("SELECT VALUE without FROM"),
+        Selection::Everything(_) | Selection::List(_) => SqlError::Plain(
             "Invalid query. 'SELECT *' is not valid if FROM clause is omitted.".to_owned(),
         ),
     }
 }
 
 /// An alias hides the container's own name.
-fn row_name(source: &Source) -> &str {
-    source.alias.as_deref().unwrap_or(&source.name)
+fn row_name(from: &From) -> SqlResult<&str> {
+    if !from.joins.is_empty() {
+        return Err(SqlError::unsupported("JOIN"));
+    }
+    match &from.first.kind {
+        SourceKind::Iterate { .. } => Err(SqlError::unsupported("array iteration (IN in FROM)")),
+        SourceKind::Whole { collection: Collection::Path { root, steps, .. }, alias } => {
+            match steps.is_empty() {
+                true => Ok(alias.as_deref().unwrap_or(root)),
+                false => Err(SqlError::unsupported("a path in FROM")),
+            }
+        }
+        SourceKind::Whole { collection: Collection::Subquery(_), .. } => {
+            Err(SqlError::unsupported("a subquery in FROM"))
+        }
+        SourceKind::Whole { collection: Collection::Call(_), .. } => {
+            Err(SqlError::unsupported("a function in FROM"))
+        }
+    }
 }
 
 fn check_parameters(parameters: &Parameters) -> SqlResult<()> {
@@ -63,15 +102,22 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
+    fn condition(&self, written: Option<&Written>) -> SqlResult<Expr> {
+        match written {
+            Some(condition) => self.expr(condition),
+            None => Ok(Expr::Constant(Value::Bool(true))),
+        }
+    }
+
     fn expr(&self, written: &Written) -> SqlResult<Expr> {
         Ok(match written {
             Written::Undefined => Expr::Undefined,
             Written::Literal(value) => Expr::Constant(value.clone()),
-            Written::Parameter { name } => self.parameter(name),
+            Written::Parameter { name, .. } => self.parameter(name),
             Written::Name { name, span } => {
                 self.name(name).ok_or_else(|| SqlError::unresolved(name, *span))?
             }
-            Written::Path { base, steps } => {
+            Written::Path { base, steps, .. } => {
                 let steps = steps.iter().map(|step| self.step(step)).collect::<SqlResult<_>>()?;
                 Expr::Path { base: self.boxed(base)?, steps }
             }
@@ -99,6 +145,11 @@ impl Lowering<'_> {
                 self.predicate(written)?
             }
             Written::Call { .. } => self.call(written)?,
+            Written::Udf { name, .. } => {
+                return Err(SqlError::unsupported(format!("the user-defined function {name}")));
+            }
+            Written::Subquery { .. } => return Err(SqlError::unsupported("a subquery")),
+            Written::Let { .. } => return Err(SqlError::unsupported("LET")),
         })
     }
 
@@ -148,7 +199,7 @@ impl Lowering<'_> {
     }
 
     fn call(&self, written: &Written) -> SqlResult<Expr> {
-        let Written::Call { name, span, arguments } = written else {
+        let Written::Call { name, span, arguments, .. } = written else {
             return self.expr(written);
         };
         let Some(function) = Function::by_name(name) else {

@@ -4,9 +4,7 @@
 //! module are byte offsets of the query text; only a rendered error counts in UTF-16 units, because
 //! that is what the service's clients expect.
 
-#[allow(dead_code)]
 pub(crate) mod ast;
-pub(crate) mod statement;
 pub(crate) mod error;
 pub(crate) mod lexer;
 pub(crate) mod lower;

@@ -4,29 +4,33 @@
 //! `(NOT c.x) = 2`), bit operators share a level with `+`, shifts with comparison. `BETWEEN` is
 //! accepted inside `AND` chains, where the service's grammar has no sentence at all.
 //!
-//! What the language has and Partita does not is refused here, at the word that starts it.
+//! This file has the cursor and the rules about words, `clause` the clauses of a query, `expr` the
+//! expressions and `primary` what expressions are made of. Only syntax is judged here; what a
+//! well-formed sentence may not say is the business of `sql::check`.
 
+mod clause;
 mod expr;
+mod primary;
 
-use super::statement::{Selection, Source, Statement};
+use super::ast::{Condition, Query};
 use super::error::{Span, SqlError, SqlResult};
 use super::lexer::{Lexer, Token, TokenKind};
 use super::{NESTING_MAX, TEXT_UNITS_MAX};
 
-/// `SELECT * FROM c [WHERE expr]` or `SELECT VALUE expr FROM c [WHERE expr]`
-pub(crate) fn parse_query(text: &str) -> SqlResult<Statement> {
+/// A whole query: `SELECT … [FROM …] [WHERE …] [GROUP BY …] [ORDER BY …] [OFFSET … LIMIT …]`
+pub(crate) fn parse_query(text: &str) -> SqlResult<Query> {
     let mut parser = Parser::new(text)?;
-    let select = Some(parser.select_clause()?);
-    parser.rest_of_statement(select)
+    let query = parser.query()?;
+    parser.expect_end()?;
+    Ok(query)
 }
 
-/// `FROM c [WHERE expr]`
-pub(crate) fn parse_condition(text: &str) -> SqlResult<Statement> {
-    let parser = Parser::new(text)?;
-    if !parser.at_word("FROM") {
-        return Err(parser.unexpected());
-    }
-    parser.rest_of_statement(None)
+/// The condition of a patch: `FROM c [WHERE expr]`
+pub(crate) fn parse_condition(text: &str) -> SqlResult<Condition> {
+    let mut parser = Parser::new(text)?;
+    let condition = parser.condition()?;
+    parser.expect_end()?;
+    Ok(condition)
 }
 
 /// Words that are never a bare name: not as an alias, not after a dot.
@@ -102,62 +106,20 @@ impl<'a> Parser<'a> {
         Ok(Parser { text, lexer, token, previous_end: 0, nesting: 0 })
     }
 
-    fn select_clause(&mut self) -> SqlResult<Selection> {
-        self.expect_word("SELECT")?;
-        self.refuse_words(&["DISTINCT", "TOP"])?;
-        if self.eat_symbol("*")? {
-            return Ok(Selection::Everything);
-        }
-        if self.eat_word("VALUE")? {
-            return Ok(Selection::Value(self.expr()?));
-        }
-        self.expr()?;
-        Err(SqlError::unsupported("a SELECT list"))
-    }
-
-    fn rest_of_statement(mut self, select: Option<Selection>) -> SqlResult<Statement> {
-        let from = if self.eat_word("FROM")? { Some(self.source()?) } else { None };
-        self.refuse_words(&["JOIN"])?;
-        let condition = if self.eat_word("WHERE")? { Some(self.expr()?) } else { None };
-        self.refuse_words(&["GROUP BY", "ORDER BY", "OFFSET"])?;
-        match self.token.kind {
-            TokenKind::End => Ok(Statement { select, from, condition }),
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn source(&mut self) -> SqlResult<Source> {
-        if self.at_symbol("(") {
-            return Err(SqlError::unsupported("a subquery in FROM"));
-        }
-        let name = self.name()?;
-        if self.at_symbol(".") || self.at_symbol("[") {
-            return Err(SqlError::unsupported("a path in FROM"));
-        }
-        if self.at_word("IN") {
-            return Err(SqlError::unsupported("array iteration (IN in FROM)"));
-        }
-        let alias = if self.eat_word("AS")? || self.at_name() { Some(self.name()?) } else { None };
-        Ok(Source { name, alias })
-    }
-
-    /// Refuses the clause that starts with one of these words, by its name.
-    fn refuse_words(&self, clauses: &[&str]) -> SqlResult<()> {
-        let first_word = |clause: &str| clause.split(' ').next().unwrap_or_default().to_owned();
-        match clauses.iter().find(|clause| self.at_word(&first_word(clause))) {
-            Some(clause) => Err(SqlError::unsupported(*clause)),
-            None => Ok(()),
-        }
-    }
-
     fn advance(&mut self) -> SqlResult<Token> {
         let next = self.lexer.next_token()?;
         self.previous_end = self.token.span.end;
         Ok(std::mem::replace(&mut self.token, next))
     }
 
+    /// The token behind the one under the cursor, for the few words that are keywords only in
+    /// front of something. A token that cannot be read is nothing: the error comes when it is due.
+    fn following(&self) -> Option<TokenKind> {
+        self.lexer.clone().next_token().ok().map(|token| token.kind)
+    }
+
     fn at_word(&self, word: &str) -> bool {
-        matches!(&self.token.kind, TokenKind::Word(written) if written.eq_ignore_ascii_case(word))
+        is_word(&self.token.kind, word)
     }
 
     fn eat_word(&mut self, word: &str) -> SqlResult<bool> {
@@ -188,9 +150,13 @@ impl<'a> Parser<'a> {
         if self.eat_symbol(symbol)? { Ok(()) } else { Err(self.unexpected()) }
     }
 
+    fn expect_end(&self) -> SqlResult<()> {
+        if self.token.kind == TokenKind::End { Ok(()) } else { Err(self.unexpected()) }
+    }
+
     /// Is a name under the cursor: a word that is not reserved?
     fn at_name(&self) -> bool {
-        matches!(&self.token.kind, TokenKind::Word(word) if !is_reserved(word))
+        is_name(&self.token.kind)
     }
 
     fn name(&mut self) -> SqlResult<String> {
@@ -228,6 +194,14 @@ impl<'a> Parser<'a> {
         self.nesting -= 1;
         result
     }
+}
+
+fn is_word(token: &TokenKind, word: &str) -> bool {
+    matches!(token, TokenKind::Word(written) if written.eq_ignore_ascii_case(word))
+}
+
+fn is_name(token: &TokenKind) -> bool {
+    matches!(token, TokenKind::Word(word) if !is_reserved(word))
 }
 
 fn is_reserved(word: &str) -> bool {

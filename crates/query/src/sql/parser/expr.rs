@@ -3,12 +3,12 @@
 //! Operators of one level are collected into one chain. Only brackets, signs, arguments and the
 //! branches of `?:` nest, and all of these pass through `nested`.
 
-use super::super::statement::{Expr, PathStep};
-use super::super::error::{Span, SqlError, SqlResult};
+use super::super::ast::Expr;
+use super::super::error::{SqlError, SqlResult};
 use super::super::lexer::TokenKind;
 use super::Parser;
 use crate::ir::{BinaryOperator, UnaryOperator};
-use partita_model::Value;
+use partita_model::{Number, Value};
 
 /// Symbols between two operands, with how tightly they bind.
 const OPERATORS: [(&str, u8, BinaryOperator); 19] = [
@@ -123,7 +123,6 @@ impl Parser<'_> {
 
     fn in_list(&mut self) -> SqlResult<Vec<Expr>> {
         self.expect_symbol("(")?;
-        self.refuse_subquery()?;
         let mut list = vec![self.expr()?];
         while self.eat_symbol(",")? {
             list.push(self.expr()?);
@@ -150,7 +149,7 @@ impl Parser<'_> {
 
     /// All operators of [`OPERATORS`] at once. The chains under construction are kept in a list,
     /// loosest first, instead of on the stack: four levels of recursion less per nesting.
-    fn comparison(&mut self) -> SqlResult<Expr> {
+    pub(super) fn comparison(&mut self) -> SqlResult<Expr> {
         let mut open: Vec<OpenChain> = Vec::new();
         let mut operand = self.unary()?;
         while let Some((tightness, operator)) = self.binary_operator() {
@@ -185,160 +184,29 @@ impl Parser<'_> {
             _ => return self.postfix(),
         };
         self.advance()?;
-        let operand = Box::new(self.nested(Self::unary)?);
-        Ok(Expr::Unary { operator, operand })
-    }
-
-    fn postfix(&mut self) -> SqlResult<Expr> {
-        let base = self.primary()?;
-        let mut steps = Vec::new();
-        loop {
-            let start = self.token.span;
-            if self.eat_symbol(".")? {
-                steps.push(PathStep::Member(self.name()?));
-            } else if self.eat_symbol("[")? {
-                let index = self.expr()?;
-                self.expect_symbol("]")?;
-                steps.push(PathStep::Index { index, span: self.span_from(start) });
-            } else if steps.is_empty() {
-                return Ok(base);
-            } else {
-                return Ok(Expr::Path { base: Box::new(base), steps });
+        let before_number = matches!(self.token.kind, TokenKind::Number(_));
+        let operand = self.nested(Self::unary)?;
+        match (operator, &operand) {
+            (UnaryOperator::Minus, Expr::Literal(Value::Number(number))) if before_number => {
+                Ok(Expr::Literal(Value::Number(negative(*number))))
             }
+            _ => Ok(Expr::Unary { operator, operand: Box::new(operand) }),
         }
-    }
-
-    fn primary(&mut self) -> SqlResult<Expr> {
-        let span = self.token.span;
-        match &self.token.kind {
-            TokenKind::Word(word) => {
-                let word = word.clone();
-                self.word(word, span)
-            }
-            TokenKind::Symbol("(") => self.parenthesised(),
-            TokenKind::Symbol("[") => self.array(),
-            TokenKind::Symbol("{") => self.object(),
-            TokenKind::Symbol(_) | TokenKind::End => Err(self.unexpected()),
-            TokenKind::Parameter(_) | TokenKind::String(_) | TokenKind::Number(_) => {
-                self.constant()
-            }
-        }
-    }
-
-    fn constant(&mut self) -> SqlResult<Expr> {
-        match self.advance()?.kind {
-            TokenKind::Parameter(name) => Ok(Expr::Parameter { name }),
-            TokenKind::String(text) => Ok(Expr::Literal(Value::String(text))),
-            TokenKind::Number(number) => Ok(Expr::Literal(Value::Number(number))),
-            TokenKind::Word(_) | TokenKind::Symbol(_) | TokenKind::End => Err(self.unexpected()),
-        }
-    }
-
-    /// A literal word, a function call or a name.
-    fn word(&mut self, word: String, span: Span) -> SqlResult<Expr> {
-        let upper = word.to_ascii_uppercase();
-        let literal = match upper.as_str() {
-            "UNDEFINED" => Some(Expr::Undefined),
-            "NULL" => Some(Expr::Literal(Value::Null)),
-            "TRUE" => Some(Expr::Literal(Value::Bool(true))),
-            "FALSE" => Some(Expr::Literal(Value::Bool(false))),
-            "EXISTS" | "ARRAY" => return self.subquery_operator(&upper),
-            "UDF" => return self.user_defined_function(),
-            "LEFT" | "RIGHT" => None,
-            _ if super::is_reserved(&word) => return Err(self.unexpected()),
-            _ => None,
-        };
-        self.advance()?;
-        match literal {
-            Some(literal) => Ok(literal),
-            None if self.at_symbol("(") => self.call(word, span),
-            None if upper == "LET" && self.at_name() => Err(SqlError::unsupported("LET")),
-            None if super::is_reserved(&word) => Err(SqlError::near(self.text, span)),
-            None => Ok(Expr::Name { name: word, span }),
-        }
-    }
-
-    fn subquery_operator(&mut self, operator: &str) -> SqlResult<Expr> {
-        self.advance()?;
-        self.expect_symbol("(")?;
-        Err(SqlError::unsupported(format!("{operator} with a subquery")))
-    }
-
-    fn user_defined_function(&mut self) -> SqlResult<Expr> {
-        self.advance()?;
-        self.expect_symbol(".")?;
-        let name = self.name()?;
-        Err(SqlError::unsupported(format!("the user-defined function {name}")))
-    }
-
-    fn call(&mut self, name: String, name_span: Span) -> SqlResult<Expr> {
-        self.expect_symbol("(")?;
-        self.refuse_subquery()?;
-        let arguments = self.list_until(")")?;
-        Ok(Expr::Call { name, span: self.span_from(name_span), arguments })
-    }
-
-    fn parenthesised(&mut self) -> SqlResult<Expr> {
-        self.expect_symbol("(")?;
-        self.refuse_subquery()?;
-        let inner = self.expr()?;
-        self.expect_symbol(")")?;
-        Ok(inner)
-    }
-
-    fn array(&mut self) -> SqlResult<Expr> {
-        self.expect_symbol("[")?;
-        Ok(Expr::Array(self.list_until("]")?))
-    }
-
-    fn object(&mut self) -> SqlResult<Expr> {
-        self.expect_symbol("{")?;
-        let mut members = Vec::new();
-        if self.eat_symbol("}")? {
-            return Ok(Expr::Object(members));
-        }
-        loop {
-            let name = self.member_name()?;
-            self.expect_symbol(":")?;
-            members.push((name, self.expr()?));
-            if !self.eat_symbol(",")? {
-                self.expect_symbol("}")?;
-                return Ok(Expr::Object(members));
-            }
-        }
-    }
-
-    fn member_name(&mut self) -> SqlResult<String> {
-        match &self.token.kind {
-            TokenKind::String(name) => {
-                let name = name.clone();
-                self.advance()?;
-                Ok(name)
-            }
-            _ => self.name(),
-        }
-    }
-
-    /// Expressions with commas between them, and the bracket that ends them.
-    fn list_until(&mut self, close: &str) -> SqlResult<Vec<Expr>> {
-        let mut list = Vec::new();
-        if self.eat_symbol(close)? {
-            return Ok(list);
-        }
-        loop {
-            list.push(self.expr()?);
-            if !self.eat_symbol(",")? {
-                self.expect_symbol(close)?;
-                return Ok(list);
-            }
-        }
-    }
-
-    fn refuse_subquery(&self) -> SqlResult<()> {
-        if self.at_word("SELECT") { Err(SqlError::unsupported("a subquery")) } else { Ok(()) }
     }
 }
 
 fn chain(first: Expr, rest: Vec<(BinaryOperator, Expr)>) -> Expr {
     if rest.is_empty() { first } else { Expr::Chain { first: Box::new(first), rest } }
+}
+
+/// A minus in front of a number literal belongs to the literal. The least integer is written as the
+/// negative of a number that is no integer any more.
+fn negative(number: Number) -> Number {
+    const BEYOND_MAX: f64 = 9_223_372_036_854_775_808.0;
+    match number {
+        Number::Int(0) => Number::Int(0),
+        Number::Int(integer) => integer.checked_neg().map_or(number, Number::Int),
+        Number::Double(double) if double == BEYOND_MAX => Number::Int(i64::MIN),
+        Number::Double(double) => Number::Double(-double),
+    }
 }
