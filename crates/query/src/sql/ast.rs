@@ -24,8 +24,19 @@ pub(crate) struct Query {
     pub(crate) group_by: Vec<Expr>,
     pub(crate) order_by: Option<OrderBy>,
     pub(crate) offset_limit: Option<OffsetLimit>,
+    pub(crate) span: QuerySpan,
+}
+
+/// Where a query stands in the text, and those of its clauses that complaints point at. A clause
+/// that is not there has the empty span.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct QuerySpan {
     /// From the first word to the last.
-    pub(crate) span: Span,
+    pub(crate) whole: Span,
+    /// `TOP` and its count.
+    pub(crate) top: Span,
+    pub(crate) order_by: Span,
+    pub(crate) offset_limit: Span,
 }
 
 /// The condition of a patch: a query without its SELECT clause.

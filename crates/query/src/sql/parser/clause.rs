@@ -3,9 +3,9 @@
 use super::super::ast::Expr;
 use super::super::ast::{
     Collection, Condition, Count, Direction, From, OffsetLimit, OrderBy, OrderItem, PathStep,
-    Query, Select, SelectItem, Selection, Source, SourceKind,
+    Query, QuerySpan, Select, SelectItem, Selection, Source, SourceKind,
 };
-use super::super::error::{SqlError, SqlResult};
+use super::super::error::{Span, SqlError, SqlResult};
 use super::super::lexer::TokenKind;
 use super::{Parser, is_name, is_word};
 use partita_model::Value;
@@ -13,13 +13,22 @@ use partita_model::Value;
 impl Parser<'_> {
     pub(super) fn query(&mut self) -> SqlResult<Query> {
         let start = self.token.span;
-        let select = self.select()?;
+        let mut span = QuerySpan::default();
+        let select = self.select(&mut span.top)?;
         let from = if self.eat_word("FROM")? { Some(self.from()?) } else { None };
         let condition = self.where_clause()?;
         let group_by = self.group_by()?;
+        let order_start = self.token.span;
         let order_by = self.order_by()?;
+        if order_by.is_some() {
+            span.order_by = self.span_from(order_start);
+        }
+        let offset_start = self.token.span;
         let offset_limit = self.offset_limit()?;
-        let span = self.span_from(start);
+        if offset_limit.is_some() {
+            span.offset_limit = self.span_from(offset_start);
+        }
+        span.whole = self.span_from(start);
         Ok(Query { select, from, condition, group_by, order_by, offset_limit, span })
     }
 
@@ -32,11 +41,16 @@ impl Parser<'_> {
         if self.eat_word("WHERE")? { self.expr().map(Some) } else { Ok(None) }
     }
 
-    fn select(&mut self) -> SqlResult<Select> {
+    fn select(&mut self, top_span: &mut Span) -> SqlResult<Select> {
         let start = self.token.span;
         self.expect_word("SELECT")?;
         let distinct = self.eat_word("DISTINCT")?;
-        let top = if self.eat_word("TOP")? { Some(self.count()?) } else { None };
+        let top_start = self.token.span;
+        let mut top = None;
+        if self.eat_word("TOP")? {
+            top = Some(self.count()?);
+            *top_span = self.span_from(top_start);
+        }
         let star = self.token.span;
         let selection = if self.eat_symbol("*")? {
             Selection::Everything(star)
