@@ -29,6 +29,12 @@ pub enum ErrorKind {
     PartitionKeyMismatch,
     /// The container was deleted and made again since the client last looked (400/1024): refresh.
     ContainerRidMismatch,
+    /// The query's parts in several partitions must be put together by the client (400/1004): ask
+    /// for its plan, and run the parts.
+    NotServedDirectly {
+        /// The plan, as JSON.
+        plan: String,
+    },
     /// Nobody known signed this request: sign it again with the right key and time.
     Unauthenticated,
     /// The signer is known and may not do this.
@@ -89,6 +95,18 @@ impl Error {
     /// [`ErrorKind::ContainerRidMismatch`].
     pub fn container_rid_mismatch(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::ContainerRidMismatch, message)
+    }
+
+    /// [`ErrorKind::NotServedDirectly`], with the JSON of the plan.
+    pub fn not_served_directly(plan: impl Into<String>) -> Error {
+        let kind = ErrorKind::NotServedDirectly { plan: plan.into() };
+        Error::new(
+            kind,
+            "The provided cross partition query can not be directly served by the gateway. This \
+             is a first chance (internal) exception that all newer clients will know how to handle \
+             gracefully. This exception is traced, but unless you see it bubble up as an exception \
+             (which only happens on older SDK clients), then you can safely ignore this message.",
+        )
     }
 
     /// [`ErrorKind::Unauthenticated`].

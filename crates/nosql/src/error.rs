@@ -24,6 +24,9 @@ const AUTHORIZATION_INVALID: u32 = 5001;
 /// How the query language begins its list of errors.
 const QUERY_ERRORS: &str = "{\"errors\":";
 
+/// How the service introduces the errors of a query that it could not plan.
+const PLAN_FAILED: &str = "Gateway Failed to Retrieve Query Plan: ";
+
 /// An error as this wire tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
@@ -33,19 +36,21 @@ pub(crate) struct Failure {
     pub(crate) code: &'static str,
     pub(crate) retry_after_ms: Option<u64>,
     pub(crate) message: String,
+    /// The error answers a request for a query plan.
+    pub(crate) planning: bool,
+    /// The plan of a query that the client must run in parts.
+    pub(crate) plan: Option<String>,
 }
 
 impl Failure {
     /// The body: `{"code":…,"message":"Message: {"Errors":[…]}\r\nActivityId: …, Request URI: …"}`.
-    /// Query errors bring their own list, which says where in the text the error is.
+    /// Query errors bring their own list, which says where in the text the error is. A query that
+    /// must be run in parts has its message bare, and its plan beside it.
     pub(crate) fn body(&self, activity_id: &str, path: &str) -> String {
-        let mut message = String::from("Message: ");
-        if self.message.starts_with(QUERY_ERRORS) {
-            message.push_str(&self.message);
-        } else {
-            message.push_str("{\"Errors\":[");
-            json::write_string(&mut message, &self.message);
-            message.push_str("]}");
+        let mut message = String::new();
+        match self.plan {
+            Some(_) => message.push_str(&self.message),
+            None => self.write_wrapped(&mut message),
         }
         message.push_str("\r\nActivityId: ");
         message.push_str(activity_id);
@@ -56,20 +61,43 @@ impl Failure {
         json::write_string(&mut body, self.code);
         body.push_str(",\"message\":");
         json::write_string(&mut body, &message);
+        if let Some(plan) = &self.plan {
+            body.push_str(",\"additionalErrorInfo\":");
+            json::write_string(&mut body, plan);
+        }
         body.push('}');
         body
+    }
+
+    fn write_wrapped(&self, message: &mut String) {
+        if self.planning && self.status == StatusCode::BAD_REQUEST {
+            message.push_str(PLAN_FAILED);
+        }
+        message.push_str("Message: ");
+        if self.message.starts_with(QUERY_ERRORS) {
+            message.push_str(&self.message);
+        } else {
+            message.push_str("{\"Errors\":[");
+            json::write_string(message, &self.message);
+            message.push_str("]}");
+        }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let (status, substatus, code) = row(&error.kind);
+        let retry_after_ms = retry_after_ms(&error.kind);
+        let plan =
+            if let ErrorKind::NotServedDirectly { plan } = error.kind { Some(plan) } else { None };
         Failure {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             substatus,
             code,
-            retry_after_ms: retry_after_ms(&error.kind),
+            retry_after_ms,
             message: error.message,
+            planning: false,
+            plan,
         }
     }
 }
@@ -79,6 +107,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::BadRequest => (400, 0, "BadRequest"),
         ErrorKind::PartitionKeyMismatch => (400, 1001, "BadRequest"),
         ErrorKind::ContainerRidMismatch => (400, 1024, "BadRequest"),
+        ErrorKind::NotServedDirectly { .. } => (400, 1004, "BadRequest"),
         ErrorKind::Unauthenticated => (401, 0, "Unauthorized"),
         ErrorKind::Forbidden => (403, 0, "Forbidden"),
         ErrorKind::NotFound => (404, 0, "NotFound"),
@@ -108,6 +137,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         ErrorKind::BadRequest
         | ErrorKind::PartitionKeyMismatch
         | ErrorKind::ContainerRidMismatch
+        | ErrorKind::NotServedDirectly { .. }
         | ErrorKind::Unauthenticated
         | ErrorKind::Forbidden
         | ErrorKind::NotFound
@@ -138,7 +168,9 @@ impl From<AuthError> for Failure {
                 (StatusCode::FORBIDDEN, 0, "Forbidden")
             }
         };
-        Failure { status, substatus, code, retry_after_ms: None, message: auth_message(error) }
+        let message = auth_message(error);
+        let (planning, plan) = (false, None);
+        Failure { status, substatus, code, retry_after_ms: None, message, planning, plan }
     }
 }
 
@@ -165,11 +197,12 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 21] {
+    fn every_kind() -> [ErrorKind; 22] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
             ErrorKind::ContainerRidMismatch,
+            ErrorKind::NotServedDirectly { plan: "{}".into() },
             ErrorKind::Unauthenticated,
             ErrorKind::Forbidden,
             ErrorKind::NotFound,
@@ -218,6 +251,27 @@ mod tests {
         let failure = Failure::from(Error::bad_request(r#"{"errors":[{"code":"SC1001"}]}"#));
         let body = failure.body("a", "/");
         assert!(body.contains(r#"Message: {\"errors\":[{\"code\":\"SC1001\"}]}\r\n"#), "{body}");
+    }
+
+    #[test]
+    fn a_query_to_be_run_in_parts_comes_with_its_plan() {
+        let failure = Failure::from(Error::not_served_directly(r#"{"queryRanges":[]}"#));
+        assert_eq!((failure.status.as_u16(), failure.substatus), (400, 1004));
+        let body = failure.body("a", "/");
+        let start = "The provided cross partition query can not be directly served by the gateway.";
+        assert!(body.contains(&format!(r#""message":"{start}"#)), "{body}");
+        let end = r#","additionalErrorInfo":"{\"queryRanges\":[]}"}"#;
+        assert!(body.ends_with(end), "{body}");
+    }
+
+    #[test]
+    fn errors_of_a_plan_say_so() {
+        let mut failure = Failure::from(Error::bad_request(r#"{"errors":[]}"#));
+        failure.planning = true;
+        let start = r#""Gateway Failed to Retrieve Query Plan: Message: {\"errors\":[]}\r\n"#;
+        assert!(failure.body("a", "/").contains(start));
+        failure.status = StatusCode::NOT_FOUND;
+        assert!(!failure.body("a", "/").contains("Gateway"));
     }
 
     #[test]
