@@ -57,6 +57,8 @@ fn reads(op: &Op) -> bool {
         | Op::ListOffers { .. }
         | Op::ReadItem { .. }
         | Op::ListItems { .. }
+        | Op::Query { .. }
+        | Op::PlanQuery { .. }
         | Op::ListConflicts { .. }
         | Op::FindConflict { .. } => true,
         Op::Batch { operations, .. } => {

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use partita_model::{Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result};
+use partita_model::{
+    Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, limits,
+};
 use partita_storage::{Status, Store};
 
 use crate::access;
@@ -23,8 +25,8 @@ pub struct Database {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) catalog: CatalogStore,
     pub(crate) entropy: Arc<dyn Entropy>,
-    clock: Arc<dyn Clock>,
-    settings: EngineSettings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: EngineSettings,
 }
 
 /// What can be chosen about a database.
@@ -32,11 +34,59 @@ pub struct Database {
 pub struct EngineSettings {
     /// The consistency of requests that ask for none.
     pub default_consistency: Consistency,
+    pub query: QuerySettings,
+}
+
+/// How far a page of a query may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuerySettings {
+    /// Rows of a page when the client does not say: as the service does.
+    pub page_rows_default: usize,
+    /// Bytes of a page's rows; a page has at least one row if there is one.
+    pub page_bytes_max: usize,
+    /// Entries that one partition may look at for a page. A page that found little by then is
+    /// returned as it is, to be continued.
+    pub page_entries_max: u64,
+    /// The same in time.
+    pub page_millis_max: u64,
+    /// Entries that one partition may look at for a result that cannot be cut into pages before it
+    /// is complete (a sort without an index, GROUP BY, DISTINCT). More is an error.
+    pub whole_entries_max: u64,
+    /// The same in time.
+    pub whole_millis_max: u64,
+    /// Bytes of rows that a sort may hold. It finds fewer rows at a time when they are larger.
+    pub sort_bytes_max: usize,
+    /// Different rows of a DISTINCT.
+    pub distinct_rows_max: usize,
+    /// Partitions asked at once.
+    pub parallelism: usize,
+    /// Bytes of a continuation when the client does not say.
+    pub token_bytes_max: usize,
+}
+
+impl Default for QuerySettings {
+    fn default() -> QuerySettings {
+        QuerySettings {
+            page_rows_default: 100,
+            page_bytes_max: limits::RESPONSE_BYTES_MAX,
+            page_entries_max: 50_000,
+            page_millis_max: 3_000,
+            whole_entries_max: 20_000_000,
+            whole_millis_max: 60_000,
+            sort_bytes_max: 64 << 20,
+            distinct_rows_max: 1_000_000,
+            parallelism: 4,
+            token_bytes_max: 4 << 10,
+        }
+    }
 }
 
 impl Default for EngineSettings {
     fn default() -> EngineSettings {
-        EngineSettings { default_consistency: Consistency::Session }
+        EngineSettings {
+            default_consistency: Consistency::Session,
+            query: QuerySettings::default(),
+        }
     }
 }
 
@@ -112,6 +162,8 @@ impl Database {
             Op::ListItems { container, scope, page } => {
                 self.list_items(work, &container, &scope, &page)
             }
+            Op::Query { container, query } => self.query(work, &container, &query),
+            Op::PlanQuery { container, query } => self.plan_query(work, &container, &query),
             Op::Batch { container, operations, mode } => {
                 self.run_batch(work, &container, operations, mode).await
             }
@@ -169,6 +221,8 @@ impl Database {
             | Op::PatchItem { .. }
             | Op::DeleteItem { .. }
             | Op::ListItems { .. }
+            | Op::Query { .. }
+            | Op::PlanQuery { .. }
             | Op::DeletePartitionKey { .. }
             | Op::Batch { .. } => Err(Error::internal("an item's operation went astray")),
         }

@@ -31,6 +31,7 @@ mod item;
 mod keys;
 mod op;
 mod pricing;
+mod query;
 mod record;
 mod resources;
 mod session;
@@ -42,6 +43,6 @@ pub use catalog::{
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
-pub use database::{Database, DatabaseStatus, EngineSettings};
+pub use database::{Database, DatabaseStatus, EngineSettings, QuerySettings};
 pub use op::*;
 pub use wait::block_on;

@@ -9,6 +9,7 @@
 //! decides (a name wins; the whole path is of one kind).
 
 mod batch;
+mod query;
 mod users;
 
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use partita_query::Filter;
 
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
+pub use query::{
+    IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
+};
 pub use users::{PermissionOp, PermissionPath, UserOp, UserPath};
 
 use crate::catalog::{Container, Database as DatabaseResource, Offer, Permission, User};
@@ -195,6 +199,16 @@ pub enum Op {
         scope: Scope,
         page: PageRequest,
     },
+    /// A page of a query's result.
+    Query {
+        container: ContainerPath,
+        query: Box<QueryRequest>,
+    },
+    /// How a client would run a query on the partitions and merge what they answer.
+    PlanQuery {
+        container: ContainerPath,
+        query: Box<PlanQueryRequest>,
+    },
     /// All items under one partition key.
     DeletePartitionKey {
         container: ContainerPath,
@@ -337,6 +351,15 @@ pub enum Outcome {
     Items {
         items: Vec<ItemBody>,
         continuation: Option<String>,
+    },
+    /// Rows as JSON texts.
+    Query {
+        rows: Vec<String>,
+        continuation: Option<String>,
+        report: Box<QueryReport>,
+    },
+    Plan {
+        plan: Value,
     },
     PartitionKeyDeleted,
     /// The conflicts of a container with one write region.

@@ -44,7 +44,10 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let handed: Arc<dyn Clock> = Arc::new(clock);
-    let settings = EngineSettings { default_consistency: config.consistency };
+    let settings = EngineSettings {
+        default_consistency: config.consistency,
+        ..EngineSettings::default()
+    };
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),

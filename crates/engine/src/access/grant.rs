@@ -43,8 +43,11 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         Op::ReadContainer { container, .. } | Op::ListPartitions { container, .. } => {
             reads(container, Part::Definition)
         }
+        // A plan says where a query would look, not what is there.
+        Op::PlanQuery { container, .. } => reads(container, Part::Definition),
         Op::ContainerStatistics { container } => reads(container, Part::Everything),
         Op::ListItems { container, scope, .. } => reads(container, part_of(scope)),
+        Op::Query { container, query } => reads(container, part_of(&query.scope)),
         Op::ReadItem { path, .. } => reads(&path.container, Part::Item(path, None)),
         Op::PatchItem { path, .. } | Op::DeleteItem { path, .. } => {
             writes(&path.container, Part::Item(path, None))

@@ -176,6 +176,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::InPool),
+        Op::Query { .. } => ("Query", Runs::InPool),
+        Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),

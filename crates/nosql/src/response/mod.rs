@@ -115,6 +115,12 @@ fn success(
             put_page(&mut headers, items.len(), continuation);
             with_body(StatusCode::OK, headers, item_feed(&items, container))
         }
+        Outcome::Query { rows, continuation, .. } => {
+            put_page(&mut headers, rows.len(), continuation);
+            let rows: Vec<ItemBody> = rows.into_iter().map(|row| ItemBody(row.into())).collect();
+            with_body(StatusCode::OK, headers, item_feed(&rows, container))
+        }
+        Outcome::Plan { plan } => with_body(StatusCode::OK, headers, plan.to_json().into_bytes()),
         Outcome::PartitionKeyDeleted => empty(StatusCode::OK, headers),
         Outcome::NoConflicts => {
             let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();

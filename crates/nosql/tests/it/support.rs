@@ -65,7 +65,7 @@ impl World {
     fn on(store: Arc<dyn Store>, seed: u64, key: &str, default_consistency: Consistency) -> World {
         let clock = Arc::new(FixedClock::new(NOW_MILLIS));
         let entropy = Arc::new(SeededEntropy::new(seed));
-        let settings = EngineSettings { default_consistency };
+        let settings = EngineSettings { default_consistency, ..EngineSettings::default() };
         let (own_clock, own_store) = (Arc::clone(&clock), Arc::clone(&store));
         let database =
             Database::open(store, Arc::clone(&clock) as _, Arc::clone(&entropy) as _, settings)
