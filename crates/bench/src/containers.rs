@@ -1,9 +1,8 @@
 //! Many containers, a restart with all of them, and what the server costs when nobody uses it.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::Options;
 use crate::client::{Connection, Template};
@@ -62,18 +61,11 @@ async fn idle(which: &str, server: &Server, length: Duration) -> Result<()> {
     let percent = (server.cpu_seconds()? - before) / length.as_secs_f64() * 100.0;
     println!(
         r#"{{"bench":"idle","store":"{which}","cpu_percent":{percent:.2},"rss_mb":{:.1}}}"#,
-        rss_mb(server.pid())?
+        server.rss_mb()?
     );
     Ok(())
 }
 
 fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
-}
-
-fn rss_mb(pid: u32) -> Result<f64> {
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kb / 1_024.0)
 }

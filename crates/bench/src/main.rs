@@ -3,6 +3,7 @@
 //! ```text
 //! partita-bench read         point reads over HTTP : a bare hyper server, same bytes
 //! partita-bench create       durable creates over HTTP : the raw engine, same batches and groups
+//! partita-bench queries      queries over a million documents : PostgreSQL with the same ones
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -18,6 +19,8 @@ mod bare;
 mod client;
 mod containers;
 mod create;
+mod postgres;
+mod queries;
 mod raw;
 mod read;
 mod server;
@@ -41,6 +44,8 @@ enum What {
     Read(Options),
     /// Durable creates with 15 indexed properties, against the raw engine.
     Create(Options),
+    /// Queries over many documents in 8 partitions, against PostgreSQL 15.
+    Queries(QueryOptions),
     /// 1 000 containers of 4 partitions: creating them, a restart, and an idle server's appetite.
     Containers(Options),
     /// The bare server: answers every request with the response in a file.
@@ -68,6 +73,22 @@ struct Options {
     rounds: usize,
 }
 
+#[derive(clap::Args, Clone)]
+struct QueryOptions {
+    /// The server's binary.
+    #[arg(long, default_value = "target/release/partita")]
+    binary: PathBuf,
+    /// Where both sides put their data; about 6 GB for a million documents.
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// Documents of about 1 KB.
+    #[arg(long, default_value_t = 1_000_000)]
+    documents: usize,
+    /// Askings of each question.
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+}
+
 impl Options {
     fn length(&self) -> Duration {
         Duration::from_secs(self.seconds)
@@ -79,6 +100,7 @@ fn main() -> Result<()> {
     match Arguments::parse().what {
         What::Read(options) => runtime.block_on(read::run(&options)),
         What::Create(options) => runtime.block_on(create::run(&options)),
+        What::Queries(options) => runtime.block_on(queries::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),
     }

@@ -44,6 +44,15 @@ impl Server {
         Ok(ticks / 100.0)
     }
 
+    /// The memory it holds.
+    pub(crate) fn rss_mb(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kilobytes: f64 = kilobytes.context("no VmRSS in the process status")?.trim().parse()?;
+        Ok(kilobytes / 1_024.0)
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
