@@ -82,9 +82,15 @@ fn eval<'a>(expr: &'a Expr, scope: &Scope<'a>) -> Evaluated<'a> {
             eval(chosen, scope)
         }
         Expr::Call { function, arguments } => {
-            let arguments: Vec<_> =
-                arguments.iter().map(|argument| eval(argument, scope)).collect();
-            owned(function.apply(&arguments)?)
+            let cell = |value: Cow<'a, Value>| match value {
+                Cow::Borrowed(value) => crate::cell::Cell::from_ref(value),
+                Cow::Owned(value) => crate::cell::Cell::from_value(value),
+            };
+            let arguments =
+                arguments.iter().map(|argument| eval(argument, scope).map(cell)).collect();
+            // What a function cannot build is undefined here, as it is for operators.
+            let result = function.apply(arguments, &crate::scope::Scope::new(0, 0)).ok()??;
+            owned(result.into_value())
         }
     }
 }

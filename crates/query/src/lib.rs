@@ -24,6 +24,8 @@ mod filter;
 mod function;
 mod ir;
 mod like;
+#[allow(dead_code)]
+mod scope;
 mod sql;
 
 pub use filter::Filter;

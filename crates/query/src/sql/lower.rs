@@ -208,6 +208,9 @@ impl Lowering<'_> {
         if let Some(message) = function.count_complaint(arguments.len()) {
             return Err(SqlError::Coded { code: "SC2050", span: *span, message });
         }
+        if function.refusal().is_some() || !function.is_deterministic() {
+            return Err(SqlError::unsupported(format!("the function {}", function.name())));
+        }
         Ok(Expr::Call { function, arguments: self.list(arguments)? })
     }
 

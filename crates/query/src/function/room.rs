@@ -1,0 +1,28 @@
+//! How much memory a value takes, roughly, for reserving it before it is built.
+
+use crate::cell::Cell;
+use partita_model::Value;
+
+/// What one element of a text may take as a tree, per byte of the text: `[0,0,0]`.
+const TREE_BYTES_PER_TEXT_BYTE: usize = size_of::<Value>() / 2;
+
+/// The memory of a copy of the value.
+pub(super) fn of(cell: &Cell<'_>) -> usize {
+    match cell {
+        Cell::Null | Cell::Bool(_) | Cell::Number(_) => size_of::<Value>(),
+        Cell::String(text) => size_of::<Value>() + text.len(),
+        Cell::Text(raw) => size_of::<Value>() + raw.text().len() * TREE_BYTES_PER_TEXT_BYTE,
+        Cell::Tree(tree) => of_value(tree),
+    }
+}
+
+/// The memory of a copy of the value.
+pub(super) fn of_value(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(elements) => elements.iter().map(of_value).sum(),
+        Value::Object(members) => members.iter().map(|(name, v)| name.len() + of_value(v)).sum(),
+    };
+    size_of::<Value>() + inside
+}

@@ -1,0 +1,234 @@
+//! Questions about strings: containment, equality, positions, length.
+//!
+//! Comparisons are of code points. Ignoring case compares the simple lower-case mapping of both
+//! sides, character by character. Positions count UTF-16 units (see [`super::units`]).
+
+use super::arguments::{Arguments, count, int};
+use super::units;
+use crate::cell::Cell;
+
+/// `f(text, part [, ignore_case])`
+fn test<'a>(arguments: &Arguments<'a>, holds: fn(&str, &str) -> bool) -> Option<Cell<'a>> {
+    let (text, part) = (arguments.text(0)?, arguments.text(1)?);
+    Some(Cell::Bool(match arguments.flag(2)? {
+        true => holds(&lower(text), &lower(part)),
+        false => holds(text, part),
+    }))
+}
+
+pub(super) fn contains<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    test(arguments, |text, part| text.contains(part))
+}
+
+pub(super) fn ends_with<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    test(arguments, |text, part| text.ends_with(part))
+}
+
+pub(super) fn starts_with<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    test(arguments, |text, part| text.starts_with(part))
+}
+
+pub(super) fn equals<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    test(arguments, |text, other| text == other)
+}
+
+pub(super) fn contains_any_ci<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    let text = lower(arguments.text(0)?);
+    decide(arguments, true, |part| text.contains(&lower(part)))
+}
+
+pub(super) fn contains_any_cs<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    let text = arguments.text(0)?;
+    decide(arguments, true, |part| text.contains(part))
+}
+
+pub(super) fn contains_all_ci<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    let text = lower(arguments.text(0)?);
+    decide(arguments, false, |part| text.contains(&lower(part)))
+}
+
+pub(super) fn contains_all_cs<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    let text = arguments.text(0)?;
+    decide(arguments, false, |part| text.contains(part))
+}
+
+/// OR (decided by true) or AND (decided by false) of a test of each term, in three-valued logic: a
+/// term that is no string has no answer.
+fn decide<'a>(
+    arguments: &Arguments<'a>,
+    decisive: bool,
+    holds: impl Fn(&str) -> bool,
+) -> Option<Cell<'a>> {
+    let mut is_complete = true;
+    for term in arguments.from(1) {
+        match term.and_then(Cell::as_str).map(&holds) {
+            Some(answer) if answer == decisive => return Some(Cell::Bool(decisive)),
+            Some(_) => {}
+            None => is_complete = false,
+        }
+    }
+    is_complete.then_some(Cell::Bool(!decisive))
+}
+
+/// `INDEX_OF(text, part [, start])`: -1 if there is none.
+pub(super) fn index_of<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    let (text, part) = (arguments.text(0)?, arguments.text(1)?);
+    let start = match arguments.is_written(2) {
+        true => usize::try_from(arguments.whole(2)?.max(0)).ok()?,
+        false => 0,
+    };
+    if start > units::length(text) {
+        return Some(int(-1));
+    }
+    let place = units::place(text, start);
+    // No string begins with half of a pair: a position inside one begins with the next character.
+    let from = place.byte + if place.is_inside { char::MAX.len_utf8() } else { 0 };
+    let found = text.get(from..)?.find(part);
+    Some(position(text, found.map(|at| at + from)))
+}
+
+/// `LASTINDEXOF(text, part [, start])`: the last one that ends at or before `start`.
+pub(super) fn last_index_of<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    let (text, part) = (arguments.text(0)?, arguments.text(1)?);
+    let end = match arguments.is_written(2) {
+        true => match usize::try_from(arguments.whole(2)?.saturating_add(1)) {
+            Ok(end) => units::place(text, end).byte,
+            Err(_) => return Some(int(-1)),
+        },
+        false => text.len(),
+    };
+    Some(position(text, text.get(..end)?.rfind(part)))
+}
+
+fn position<'a>(text: &str, byte: Option<usize>) -> Cell<'a> {
+    match byte.and_then(|byte| text.get(..byte)) {
+        Some(before) => count(units::length(before)),
+        None => int(-1),
+    }
+}
+
+pub(super) fn length<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+    Some(count(units::length(arguments.text(0)?)))
+}
+
+/// Character by character, as the service maps case: what has no single counterpart stays.
+pub(super) fn lower(text: &str) -> String {
+    match text.is_ascii() {
+        true => text.to_ascii_lowercase(),
+        false => text.chars().map(|c| single(c, c.to_lowercase())).collect(),
+    }
+}
+
+pub(super) fn upper(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_uppercase();
+    }
+    // The micro sign has a single capital in Unicode, but the service leaves it alone.
+    text.chars().map(|c| if c == 'µ' { c } else { single(c, c.to_uppercase()) }).collect()
+}
+
+fn single(original: char, mut mapped: impl Iterator<Item = char>) -> char {
+    match (mapped.next(), mapped.next()) {
+        (Some(only), None) => only,
+        _ => original,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::function::testing::{call, expect};
+    use proptest::prelude::*;
+
+    #[test]
+    fn case_mapping_keeps_characters_without_a_single_counterpart() {
+        assert_eq!(upper("straße µ é"), "STRAßE µ É");
+        assert_eq!(lower("ÀB İ"), "àb İ");
+    }
+
+    #[test]
+    fn tests_of_strings_need_strings_and_a_boolean() {
+        expect(&[
+            (r#"CONTAINS "hello" """#, "true"),
+            (r#"CONTAINS "hello" "ELL""#, "false"),
+            (r#"CONTAINS "hello" "ELL" true"#, "true"),
+            (r#"CONTAINS "hello" "ELL" false"#, "false"),
+            (r#"CONTAINS "hello" "ELL" 1"#, "undefined"),
+            (r#"CONTAINS "hello" "ELL" undefined"#, "undefined"),
+            (r#"CONTAINS "hello" 1"#, "undefined"),
+            (r#"CONTAINS 1 "hello""#, "undefined"),
+            (r#"STARTSWITH "Abc" "ab""#, "false"),
+            (r#"STARTSWITH "Äbc" "ä" true"#, "true"),
+            (r#"ENDSWITH "abC" "C""#, "true"),
+            (r#"ENDSWITH "abC" "abcd" true"#, "false"),
+            (r#"STRINGEQUALS "abc" "ABC""#, "false"),
+            (r#"STRINGEQUALS "abc" "ABC" true"#, "true"),
+            (r#"STRING_EQUALS "abc" null"#, "undefined"),
+        ]);
+    }
+
+    #[test]
+    fn containing_any_or_all_is_three_valued() {
+        expect(&[
+            (r#"CONTAINS_ANY_CI "Have a nice day!" "HAVE" "x""#, "true"),
+            (r#"CONTAINS_ANY_CS "Have a nice day!" "HAVE" "x""#, "false"),
+            (r#"CONTAINS_ANY_CS "Have" undefined "x""#, "undefined"),
+            (r#"CONTAINS_ANY_CS "Have" 1 "av""#, "true"),
+            (r#"CONTAINS_ANY_CS undefined "av""#, "undefined"),
+            (r#"CONTAINS_ALL_CI "Have a nice day!" "HAVE" "day""#, "true"),
+            (r#"CONTAINS_ALL_CS "Have a nice day!" "HAVE" "day""#, "false"),
+            (r#"CONTAINS_ALL_CS "Have" undefined "x""#, "false"),
+            (r#"CONTAINS_ALL_CS "Have" undefined "H""#, "undefined"),
+        ]);
+    }
+
+    #[test]
+    fn positions_count_utf16_units() {
+        expect(&[
+            (r#"LENGTH "aé😀""#, "4"),
+            (r#"LENGTH 1"#, "undefined"),
+            (r#"INDEX_OF "abcabc" "bc""#, "1"),
+            (r#"INDEX_OF "abcabc" "bc" 2"#, "4"),
+            (r#"INDEX_OF "abcabc" "bc" 5"#, "-1"),
+            (r#"INDEX_OF "abcabc" "bc" 99"#, "-1"),
+            (r#"INDEX_OF "abcabc" "bc" -3"#, "1"),
+            (r#"INDEX_OF "abcabc" "bc" 1.5"#, "undefined"),
+            (r#"INDEX_OF "abcabc" "bc" undefined"#, "undefined"),
+            (r#"INDEX_OF "abc" """#, "0"),
+            (r#"INDEX_OF "😀b" "b""#, "2"),
+            (r#"INDEX_OF "😀b" "b" 1"#, "2"),
+            (r#"LASTINDEXOF "abcdeabc" "abc""#, "5"),
+            (r#"LASTINDEXOF "abcdeabc" "abc" 6"#, "0"),
+            (r#"LASTINDEXOF "abcdeabc" "abc" 7"#, "5"),
+            (r#"LASTINDEXOF "abcdeabc" "abc" 700"#, "5"),
+            (r#"LASTINDEXOF "abcdeabc" "abc" 1"#, "-1"),
+            (r#"LASTINDEXOF "abcdeabc" "abc" -5"#, "-1"),
+            (r#"LASTINDEXOF "abcdeabc" "fg""#, "-1"),
+            (r#"LASTINDEXOF "😀😀" "😀""#, "2"),
+            (r#"LASTINDEXOF "😀😀" "😀" 2"#, "0"),
+        ]);
+    }
+
+    proptest! {
+        #[test]
+        fn positions_agree_with_searching_the_units(
+            text in "[ab\u{10000}\u{10001}]{0,8}",
+            part in "[ab\u{10000}]{1,2}",
+            start in 0_usize..20,
+        ) {
+            let units: Vec<u16> = text.encode_utf16().collect();
+            let wanted: Vec<u16> = part.encode_utf16().collect();
+            let is_at = |at: &usize| units[*at..].starts_with(&wanted);
+            let found = (start.min(units.len())..units.len()).find(is_at);
+            let expected = found.map_or("-1".to_owned(), |at| at.to_string());
+            let call_text = format!(r#"INDEX_OF "{text}" "{part}" {start}"#);
+            prop_assert_eq!(call(&call_text), expected);
+
+            let ends = |at: &usize| at + wanted.len() <= start + 1;
+            let last = (0..units.len()).filter(ends).rfind(is_at);
+            let expected = last.map_or("-1".to_owned(), |at| at.to_string());
+            let call_text = format!(r#"LASTINDEXOF "{text}" "{part}" {start}"#);
+            prop_assert_eq!(call(&call_text), expected);
+        }
+    }
+}

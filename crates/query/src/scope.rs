@@ -1,0 +1,72 @@
+//! What an evaluation may see besides its row, and what it may use up.
+//!
+//! Time and randomness are handed in, so that an evaluation with the same settings gives the same
+//! answer. Memory and work are metered: an expression that builds or computes more than any honest
+//! one ends with an error instead of taking the server with it.
+
+use crate::function::Patterns;
+use partita_model::{Error, Result};
+use std::cell::{Cell, RefCell};
+
+/// Several times the largest item.
+const BUILD_BYTES_MAX: usize = 64 << 20;
+/// Enough for minutes of work.
+const STEPS_MAX: u64 = 1 << 33;
+
+/// The surroundings of one evaluation. Belongs to one thread.
+pub(crate) struct Scope {
+    /// The time, in units of 100 ns since 1970.
+    pub(crate) now_ticks: u64,
+    /// The time at which the whole execution started.
+    pub(crate) static_now_ticks: u64,
+    /// Patterns that were compiled for earlier rows.
+    pub(crate) patterns: RefCell<Patterns>,
+    random: Cell<u64>,
+    bytes_left: Cell<usize>,
+    steps_left: Cell<u64>,
+}
+
+impl Scope {
+    pub(crate) fn new(now_ticks: u64, seed: u64) -> Scope {
+        Scope {
+            now_ticks,
+            static_now_ticks: now_ticks,
+            patterns: RefCell::default(),
+            random: Cell::new(seed),
+            bytes_left: Cell::new(BUILD_BYTES_MAX),
+            steps_left: Cell::new(STEPS_MAX),
+        }
+    }
+
+    /// The next of a sequence of numbers in [0, 1) that the seed decides.
+    pub(crate) fn random_f64(&self) -> f64 {
+        // SplitMix64: one addition, then a mixing of bits.
+        let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let bits = (mixed ^ (mixed >> 31)) >> 11;
+        bits as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Takes room for that many bytes more.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+        let left = self.bytes_left.get().checked_sub(bytes).ok_or_else(|| {
+            Error::bad_request(format!(
+                "The query builds values of more than {BUILD_BYTES_MAX} bytes. \
+                 Select less, or build less per item."
+            ))
+        })?;
+        self.bytes_left.set(left);
+        Ok(())
+    }
+
+    /// Counts one step of work.
+    pub(crate) fn step(&self) -> Result<()> {
+        let left = self.steps_left.get().checked_sub(1).ok_or_else(|| {
+            Error::bad_request("The query asks for too much work. Make its filter narrower.")
+        })?;
+        self.steps_left.set(left);
+        Ok(())
+    }
+}
