@@ -1,7 +1,7 @@
 //! Checking that a database is whole: every item with its index entries, nothing without an item.
 //!
 //! For each partition what should be there is computed from the items alone and compared with what
-//! is there: index entries, resource ids, unique keys, heads and totals. A difference is a finding;
+//! is there: index entries, shapes, resource ids, unique keys, heads and totals. A difference is a finding;
 //! a whole database has none, whatever happened to the process that wrote it. It reads everything,
 //! so it is for tests and for `partita check`, not for serving.
 
@@ -13,7 +13,8 @@ use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, co
 
 use crate::catalog::{Container, Partition};
 use crate::database::Database;
-use crate::item::derived_entries;
+use crate::index::Shape;
+use crate::item::derived;
 use crate::keys::{self, Total};
 use crate::record::ItemRecord;
 
@@ -46,9 +47,12 @@ pub struct Finding {
 /// What the items of a partition call for.
 #[derive(Default)]
 struct Expected {
-    /// Every derived key with the items that it may lead to: one, except that an expired item's
-    /// unique key may belong to another item already.
+    /// Every derived key with the values that it may have: nothing for an entry of the index, or
+    /// the item that it leads to: one, except that an expired item's unique key may belong to
+    /// another item already.
     entries: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// The shapes in use with their paths.
+    shapes: BTreeMap<u64, Vec<u8>>,
     heads: BTreeMap<Vec<u8>, i64>,
     items: i64,
     bytes: i64,
@@ -88,13 +92,19 @@ fn check_partition(
         report.items += 1;
         expect_item(container, partition, entry, &mut expected, &mut wrong)
     })?;
-    let all = [keys::all_terms(), keys::all_rids(), keys::all_uniques()];
+    let all = [
+        keys::all_terms(),
+        keys::all_rids(),
+        keys::all_uniques(),
+        keys::all_shape_entries(),
+        keys::all_composites(),
+    ];
     for range in all {
         for_each(view, Space::Index, range, &mut |entry| {
             report.entries += 1;
             match expected.entries.remove(entry.key.as_ref()) {
                 None => wrong.push(format!("index entry {:02x?} has no item", &entry.key[..])),
-                Some(items) if !items.iter().any(|item| *item == entry.record.value) => {
+                Some(values) if !values.iter().any(|value| *value == entry.record.value) => {
                     wrong
                         .push(format!("index entry {:02x?} leads to another item", &entry.key[..]));
                 }
@@ -104,8 +114,31 @@ fn check_partition(
         })?;
     }
     wrong.extend(expected.entries.keys().map(|key| format!("index entry {key:02x?} is missing")));
+    check_shapes(view, expected.shapes.clone(), &mut wrong)?;
     check_counters(view, &mut expected, &mut wrong)?;
     Ok(wrong)
+}
+
+/// The dictionary has every shape in use. It may have others: shapes stay when their items go.
+fn check_shapes(
+    view: &dyn Snapshot,
+    mut used: BTreeMap<u64, Vec<u8>>,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    for_each(view, Space::Index, keys::shapes(), &mut |entry| {
+        let shape = keys::shape_of(&entry.key);
+        let paths = Shape::parse(&entry.record.value);
+        match shape.filter(|_| paths.is_some()) {
+            None => wrong.push(format!("shape {:02x?} is damaged", &entry.key[..])),
+            Some(shape) if used.remove(&shape).is_some_and(|p| p != entry.record.value) => {
+                wrong.push(format!("shape {shape:016x} has other paths than its items"));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    })?;
+    wrong.extend(used.keys().map(|shape| format!("shape {shape:016x} is not described")));
+    Ok(())
 }
 
 fn expect_item(
@@ -129,9 +162,14 @@ fn expect_item(
     expected.bytes += bytes;
     *expected.heads.entry(keys::head(&key.epk, &key.key)).or_default() +=
         keys::head_delta(1, bytes);
-    for derived in derived_entries(container, &key, &record)? {
-        expected.entries.entry(derived).or_default().push(entry.key.to_vec());
+    let derived = derived(container, &key, &record)?;
+    for pointer in derived.pointers {
+        expected.entries.entry(pointer).or_default().push(entry.key.to_vec());
     }
+    for key in derived.entries {
+        expected.entries.entry(key).or_default().push(Vec::new());
+    }
+    expected.shapes.extend(derived.shape);
     Ok(())
 }
 

@@ -4,9 +4,12 @@
 //!
 //! ```text
 //! Items   item      epk · partition key · id                 → item record (record.rs)
-//! Index   01 term   path · value · rid                       → item key
+//! Index   01 term   path · value · rid                       → nothing (index/terms.rs)
 //!         02 rid    rid                                      → item key
 //!         03 unique constraint · epk · partition key · values → item key
+//!         04 shape  shape · rid                              → nothing (index/shape.rs)
+//!         05 paths  shape                                    → its paths
+//!         06 composite index · columns · rid                 → nothing (index/composite.rs)
 //! Feed    (LSN, given by the store) · ordinal                → what changed (feed.rs)
 //! Meta    01 head   epk · partition key                      → counter: items and bytes
 //!         02 total  which                                    → counter
@@ -26,12 +29,20 @@ use partita_model::keycode::{self, Reader};
 use partita_model::{Epk, EpkRange, PartitionKey};
 use partita_storage::KeyRange;
 
+use crate::index::{self, EntryValue};
+
 const TERM: u8 = 0x01;
 const RID: u8 = 0x02;
 const UNIQUE: u8 = 0x03;
+const SHAPE: u8 = 0x04;
+const SHAPE_PATHS: u8 = 0x05;
+const COMPOSITE: u8 = 0x06;
 const HEAD: u8 = 0x01;
 const TOTAL: u8 = 0x02;
 const RID_MARK: u8 = 0x03;
+
+/// Entries of the index end with their item's rid.
+const RID_BYTES: usize = 8;
 
 /// The counters of a whole partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,24 +98,150 @@ fn logical_partition(epk: &Epk, key: &PartitionKey) -> Vec<u8> {
     out
 }
 
-/// An index entry: `term` is an encoded path and value (`index::terms`).
-pub(crate) fn term(term: &[u8], rid: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(term.len() + 9);
+/// Begins the key of a term with its encoded path (`index::path_prefix`).
+pub(crate) fn put_term_prefix(out: &mut Vec<u8>, path: &[u8]) {
     out.push(TERM);
-    out.extend_from_slice(term);
-    keycode::put_u64(&mut out, rid);
-    out
+    out.extend_from_slice(path);
 }
 
-/// All index entries of all paths.
+/// The terms of one path whose values lie between two sort keys. The range may hold more: entries
+/// whose values were cut belong to it if they could (`index::is_cut`).
+pub(crate) fn term_range(path: &[u8], low: Bound<&[u8]>, high: Bound<&[u8]>) -> KeyRange {
+    let mut prefix = Vec::with_capacity(path.len() + 1);
+    put_term_prefix(&mut prefix, path);
+    let bound = |value| {
+        let fitted = index::fit(value, index::TERM_STRING_BYTES_MAX);
+        ([&prefix[..], &fitted].concat(), index::is_cut(&fitted))
+    };
+    between(&prefix, low.map(bound), high.map(bound))
+}
+
+/// The value in a term's key, given the encoded path that it begins with.
+pub(crate) fn term_value<'k>(key: &'k [u8], path: &[u8]) -> Option<EntryValue<'k>> {
+    let value = key.strip_prefix(&[TERM])?.strip_prefix(path)?;
+    let end = value.len().checked_sub(RID_BYTES)?;
+    Some(EntryValue::new(value.get(..end)?))
+}
+
+/// All terms of all paths.
 pub(crate) fn all_terms() -> KeyRange {
     family(TERM)
 }
 
-/// The rid in which the key of an index entry ends.
-pub(crate) fn term_rid(key: &[u8]) -> Option<u64> {
-    let tail = key.len().checked_sub(8)?;
+/// The rid in which the keys of terms, shapes and composites end.
+pub(crate) fn entry_rid(key: &[u8]) -> Option<u64> {
+    let tail = key.len().checked_sub(RID_BYTES)?;
     Reader::new(key.get(tail..)?).u64()
+}
+
+/// The entry of an item under its shape.
+pub(crate) fn shape_entry(shape: u64, rid: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(17);
+    out.push(SHAPE);
+    keycode::put_u64(&mut out, shape);
+    keycode::put_u64(&mut out, rid);
+    out
+}
+
+/// Is this the key of an item's shape?
+pub(crate) fn is_shape_entry(key: &[u8]) -> bool {
+    key.first() == Some(&SHAPE)
+}
+
+/// All items of a shape, oldest first.
+pub(crate) fn shape_range(shape: u64) -> KeyRange {
+    let mut prefix = vec![SHAPE];
+    keycode::put_u64(&mut prefix, shape);
+    between(&prefix, Bound::Unbounded, Bound::Unbounded)
+}
+
+/// All items by shape.
+pub(crate) fn all_shape_entries() -> KeyRange {
+    family(SHAPE)
+}
+
+/// The dictionary's record of a shape.
+pub(crate) fn shape(shape: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(9);
+    out.push(SHAPE_PATHS);
+    keycode::put_u64(&mut out, shape);
+    out
+}
+
+/// The number of the shape that a key of the dictionary is about.
+pub(crate) fn shape_of(key: &[u8]) -> Option<u64> {
+    Reader::new(key.strip_prefix(&[SHAPE_PATHS])?).u64()
+}
+
+/// The dictionary: all shapes, some of which may have no items.
+pub(crate) fn shapes() -> KeyRange {
+    family(SHAPE_PATHS)
+}
+
+/// What all keys of a composite index begin with: `id` is `index::composite_id`. Columns follow
+/// (`index::put_column`).
+pub(crate) fn composite_prefix(id: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    out.push(COMPOSITE);
+    keycode::put_u64(&mut out, id);
+    out
+}
+
+/// The entries of a composite index that begin with `prefix` (from [`composite_prefix`], with the
+/// leading columns appended), and whose next column lies between two sort keys. The range is in the
+/// order of the index: of a descending column the high values come first. Entries whose values were
+/// cut belong to the range if they could.
+pub(crate) fn composite_range(
+    prefix: &[u8],
+    low: Bound<&[u8]>,
+    high: Bound<&[u8]>,
+    descending: bool,
+) -> KeyRange {
+    let bound = |value: &[u8]| {
+        let mut out = prefix.to_vec();
+        index::put_column(&mut out, value, descending);
+        (out, index::is_cut(&index::fit(value, index::COLUMN_STRING_BYTES_MAX)))
+    };
+    let (low, high) = (low.map(bound), high.map(bound));
+    if descending { between(prefix, high, low) } else { between(prefix, low, high) }
+}
+
+/// The columns in the key of a composite entry.
+pub(crate) fn composite_columns(key: &[u8]) -> Option<&[u8]> {
+    let end = key.len().checked_sub(RID_BYTES)?;
+    key.strip_prefix(&[COMPOSITE])?.get(8..end.checked_sub(1)?)
+}
+
+/// All entries of all composite indexes.
+pub(crate) fn all_composites() -> KeyRange {
+    family(COMPOSITE)
+}
+
+/// The keys that begin with `prefix` and lie between two beginnings of keys. A bound that was cut
+/// is part of the range in any case.
+fn between(prefix: &[u8], low: Bound<(Vec<u8>, bool)>, high: Bound<(Vec<u8>, bool)>) -> KeyRange {
+    let start = match low {
+        Bound::Unbounded => Bound::Included(prefix.to_vec()),
+        Bound::Excluded((key, false)) => after(key).map_or(Bound::Unbounded, Bound::Included),
+        Bound::Included((key, _)) | Bound::Excluded((key, true)) => Bound::Included(key),
+    };
+    let end = match high {
+        Bound::Excluded((key, false)) => Some(key),
+        Bound::Included((key, _)) | Bound::Excluded((key, true)) => after(key),
+        Bound::Unbounded => after(prefix.to_vec()),
+    };
+    KeyRange { start, end: end.map_or(Bound::Unbounded, Bound::Excluded) }
+}
+
+/// The least bytes above all that begin with these; none if these are all FF.
+fn after(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    while let Some(last) = bytes.pop() {
+        if let Some(next) = last.checked_add(1) {
+            bytes.push(next);
+            return Some(bytes);
+        }
+    }
+    None
 }
 
 /// Finds an item by its resource id.

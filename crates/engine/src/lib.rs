@@ -2,7 +2,7 @@
 //!
 //! A newcomer reads in this order: `op.rs` (everything the database can do, as data), `database.rs`
 //! (the one entry), `catalog/` (what there is, and where), `item/` (reading and writing), `keys.rs`
-//! and `record.rs` (what it looks like in the store), `index.rs`, `pricing.rs`.
+//! and `record.rs` (what it looks like in the store), `index/`, `pricing.rs`.
 //!
 //! **The life of a point read.** `Database::execute` → `item/mod.rs` resolves the container from
 //! the catalog's copy in memory, completes the key, hashes it, and finds the partition by binary
@@ -44,5 +44,6 @@ pub use catalog::{
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
 pub use database::{Database, DatabaseStatus, EngineSettings, QuerySettings};
+pub use index::Served;
 pub use op::*;
 pub use wait::block_on;

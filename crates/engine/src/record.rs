@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! byte  0       format of the body: 1 = the JSON text that a read returns
-//!       1       flags: bit 0 = kept out of the index on request
+//!       1       flags: bit 0 = not indexed; what the write asked for: bit 1 = to be left out of
+//!               the index, bit 2 = to be in it, neither = as the policy says
 //!       2..6    version of the indexing policy its index entries were made with
 //!       6..10   time of the last write, Unix seconds
 //!      10..14   the item's own time to live in seconds, 0 = none, -1 = never expires
@@ -16,16 +17,23 @@
 //! stamps every record.
 
 use bytes::Bytes;
-use partita_model::{Error, Etag, Result};
+use partita_model::{Error, Etag, IndexingMode, IndexingPolicy, Result};
+
+use crate::op::Indexing;
 
 const FORMAT_JSON_TEXT: u8 = 1;
 const FLAG_NOT_INDEXED: u8 = 1;
+const FLAG_EXCLUDE: u8 = 2;
+const FLAG_INCLUDE: u8 = 4;
 const HEADER_BYTES: usize = 38;
 
 /// An item as stored, apart from its key and its LSN.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ItemRecord {
+    /// Has it entries in the index?
     pub(crate) indexed: bool,
+    /// What the write said about that: it holds under later policies too.
+    pub(crate) asked: Indexing,
     pub(crate) policy_version: u32,
     pub(crate) ts: u32,
     pub(crate) ttl: i32,
@@ -38,7 +46,7 @@ impl ItemRecord {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
         out.push(FORMAT_JSON_TEXT);
-        out.push(if self.indexed { 0 } else { FLAG_NOT_INDEXED });
+        out.push(self.flags());
         out.extend_from_slice(&self.policy_version.to_be_bytes());
         out.extend_from_slice(&self.ts.to_be_bytes());
         out.extend_from_slice(&self.ttl.to_be_bytes());
@@ -57,6 +65,11 @@ impl ItemRecord {
         }
         Ok(ItemRecord {
             indexed: flags & FLAG_NOT_INDEXED == 0,
+            asked: match (flags & FLAG_EXCLUDE, flags & FLAG_INCLUDE) {
+                (0, 0) => Indexing::ByPolicy,
+                (0, _) => Indexing::Include,
+                (_, _) => Indexing::Exclude,
+            },
             policy_version: u32::from_be_bytes(part(header, 2)),
             ts: u32::from_be_bytes(part(header, 6)),
             ttl: i32::from_be_bytes(part(header, 10)),
@@ -64,6 +77,15 @@ impl ItemRecord {
             rid: u64::from_be_bytes(part(header, 30)),
             body: bytes.slice(HEADER_BYTES..),
         })
+    }
+
+    fn flags(&self) -> u8 {
+        let asked = match self.asked {
+            Indexing::ByPolicy => 0,
+            Indexing::Exclude => FLAG_EXCLUDE,
+            Indexing::Include => FLAG_INCLUDE,
+        };
+        asked | if self.indexed { 0 } else { FLAG_NOT_INDEXED }
     }
 
     /// The JSON text.
@@ -76,6 +98,16 @@ impl ItemRecord {
         let Some(default) = default_ttl else { return false };
         let ttl = if self.ttl == 0 { default } else { self.ttl };
         ttl > 0 && u64::from(self.ts) + u64::from(ttl.unsigned_abs()) <= now_seconds
+    }
+}
+
+/// Is an item of such a write indexed under a policy? One without index says nothing against it: it
+/// has no entries for anybody, and when it gets an index the item shall be in it.
+pub(crate) fn is_indexed(asked: Indexing, policy: &IndexingPolicy) -> bool {
+    match asked {
+        Indexing::ByPolicy => policy.automatic() || policy.mode() == IndexingMode::None,
+        Indexing::Include => true,
+        Indexing::Exclude => false,
     }
 }
 
@@ -94,6 +126,7 @@ mod tests {
     fn sample() -> ItemRecord {
         ItemRecord {
             indexed: false,
+            asked: Indexing::Exclude,
             policy_version: 7,
             ts: 1_000,
             ttl: -1,
@@ -105,8 +138,10 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_as_it_went() {
-        let record = sample();
-        assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
+        for asked in [Indexing::ByPolicy, Indexing::Include, Indexing::Exclude] {
+            let record = ItemRecord { asked, indexed: asked == Indexing::Include, ..sample() };
+            assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
+        }
     }
 
     #[test]

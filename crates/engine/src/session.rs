@@ -63,7 +63,7 @@ fn parse(part: &str) -> Result<(u32, Seen)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::RidSource;
+    use crate::catalog::{KnownShapes, RidSource};
     use partita_model::EpkRange;
     use partita_storage::PartitionId;
     use std::sync::Arc;
@@ -75,6 +75,7 @@ mod tests {
             epks: EpkRange::all(),
             parents: vec![0, 2],
             rids: Arc::new(RidSource::new(5)),
+            shapes: Arc::new(KnownShapes::new()),
         };
         check(token, &partition, Lsn(100)).err().map(|error| error.kind)
     }

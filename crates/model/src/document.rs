@@ -66,6 +66,17 @@ pub enum Leaf<'a> {
     EmptyObject,
 }
 
+/// What a walk comes by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Node<'a> {
+    /// Where it cannot go deeper.
+    Leaf(Leaf<'a>),
+    /// An array with elements; they follow.
+    Array,
+    /// An object with members; they follow.
+    Object,
+}
+
 /// A value without parts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar<'a> {
@@ -93,9 +104,14 @@ impl<'a> Document<'a> {
     /// The value at a path. None where a name is missing, or the path runs through an array or a
     /// scalar.
     pub fn get(&self, path: &PropertyPath) -> Option<Raw<'a>> {
+        self.at(path.segments().iter().map(String::as_str))
+    }
+
+    /// The same for a path of these names.
+    pub fn at<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<Raw<'a>> {
         let mut text = self.0;
-        for segment in path.segments() {
-            text = member_texts(text).find(|member| member.name.means(segment))?.value;
+        for name in names {
+            text = member_texts(text).find(|member| member.name.means(name))?.value;
         }
         Some(Raw(text))
     }
@@ -117,6 +133,16 @@ impl<'a> Document<'a> {
 
     /// Visits every leaf, in the order of the text.
     pub fn walk(&self, f: &mut dyn FnMut(&[Step<'a>], Leaf<'a>)) {
+        self.visit(&mut |path, node| {
+            if let Node::Leaf(leaf) = node {
+                f(path, leaf);
+            }
+        });
+    }
+
+    /// Visits every value, in the order of the text: what holds others before them, and the
+    /// document itself, at the empty path, first.
+    pub fn visit(&self, f: &mut dyn FnMut(&[Step<'a>], Node<'a>)) {
         let mut walk = Walk { cursor: Cursor::new(self.0), path: Vec::with_capacity(8), f };
         // None means that the text ended or broke off: there is nobody to tell.
         let _visited = walk.value();
@@ -172,7 +198,7 @@ impl<'a> Raw<'a> {
 struct Walk<'a, 'f> {
     cursor: Cursor<'a>,
     path: Vec<Step<'a>>,
-    f: &'f mut dyn FnMut(&[Step<'a>], Leaf<'a>),
+    f: &'f mut dyn FnMut(&[Step<'a>], Node<'a>),
 }
 
 impl<'a> Walk<'a, '_> {
@@ -194,6 +220,7 @@ impl<'a> Walk<'a, '_> {
             self.leaf(Leaf::EmptyObject);
             return Some(());
         }
+        (self.f)(&self.path, Node::Object);
         loop {
             let name = self.cursor.name()?;
             self.descend(Step::Member(name.decode()))?;
@@ -209,6 +236,7 @@ impl<'a> Walk<'a, '_> {
             self.leaf(Leaf::EmptyArray);
             return Some(());
         }
+        (self.f)(&self.path, Node::Array);
         loop {
             self.descend(Step::Element)?;
             if self.cursor.eat(b',').is_none() {
@@ -228,7 +256,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn leaf(&mut self, leaf: Leaf<'a>) {
-        (self.f)(&self.path, leaf);
+        (self.f)(&self.path, Node::Leaf(leaf));
     }
 }
 

@@ -7,6 +7,9 @@
 //! ```text
 //!   bytes    as they are, with 00 written as 00 FF; then 00 01 to end
 //!   str      its UTF-8 bytes, so in the order of code points
+//!   utf16    its UTF-8 bytes with the leading bytes EE to F4 exchanged such that they are in the
+//!            order of UTF-16 units, in which queries compare strings; one that is cut ends in
+//!            00 02 and so follows the whole string of the same bytes
 //!   u64      8 bytes, big-endian
 //!   f64      8 bytes, big-endian; positive: top bit flipped; negative: all bits flipped
 //!   scalar   a byte for the type, then the value: null 01 · false 02 · true 03 · number 05 ·
@@ -31,6 +34,8 @@ const STRING: u8 = 8;
 const ESCAPED: u8 = 0xFF;
 /// Follows the 00 that ends the bytes. Smaller than [`ESCAPED`], so a prefix sorts first.
 const END: u8 = 0x01;
+/// Follows the 00 that ends bytes which were cut.
+const CUT: u8 = 0x02;
 
 /// Appends bytes of any length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -47,6 +52,51 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Appends a string.
 pub fn put_str(out: &mut Vec<u8>, text: &str) {
     put_bytes(out, text.as_bytes());
+}
+
+/// Appends a string such that the bytes are in the order of UTF-16 units.
+pub fn put_utf16_order_str(out: &mut Vec<u8>, text: &str) {
+    put_utf16_order_cut(out, text, usize::MAX);
+}
+
+/// The same for at most so many bytes of the string. One that is longer is cut exactly there, also
+/// within a character, so that all strings stay in order; those of one beginning become equal, and
+/// a mark says that something is missing.
+pub fn put_utf16_order_cut(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
+    let bytes = text.as_bytes();
+    let kept = bytes.get(..bytes_max).unwrap_or(bytes);
+    let start = out.len();
+    put_bytes(out, kept);
+    if kept.iter().any(|&byte| byte >= FIRST_EXCHANGED) {
+        // 00 FF, the escape, is the only FF there is: UTF-8 has none.
+        out[start..].iter_mut().for_each(|byte| *byte = to_utf16_order(*byte));
+    }
+    if kept.len() < bytes.len()
+        && let Some(end) = out.last_mut()
+    {
+        *end = CUT;
+    }
+}
+
+/// The first of the leading bytes that UTF-16 sorts in another way.
+const FIRST_EXCHANGED: u8 = 0xEE;
+
+/// Characters beyond the basic plane (F0 to F4) are pairs of surrogates in UTF-16, which are below
+/// the last characters of the basic plane (EE and EF).
+fn to_utf16_order(byte: u8) -> u8 {
+    match byte {
+        0xEE | 0xEF => byte + 5,
+        0xF0..=0xF4 => byte - 2,
+        _ => byte,
+    }
+}
+
+fn from_utf16_order(byte: u8) -> u8 {
+    match byte {
+        0xEE..=0xF2 => byte + 2,
+        0xF3 | 0xF4 => byte - 5,
+        _ => byte,
+    }
 }
 
 /// Appends an unsigned integer.
@@ -116,6 +166,17 @@ impl<'a> Reader<'a> {
 
     /// The inverse of [`put_bytes`].
     pub fn bytes(&mut self) -> Option<Vec<u8>> {
+        let mut ahead = *self;
+        let (bytes, is_cut) = ahead.bytes_to_end()?;
+        if is_cut {
+            return None;
+        }
+        *self = ahead;
+        Some(bytes)
+    }
+
+    /// Bytes up to their end, and whether they were cut there.
+    fn bytes_to_end(&mut self) -> Option<(Vec<u8>, bool)> {
         let mut bytes = Vec::new();
         let mut rest = self.0;
         loop {
@@ -127,9 +188,9 @@ impl<'a> Reader<'a> {
                     bytes.push(0);
                     rest = after;
                 }
-                [0, END, after @ ..] => {
+                [0, end @ (END | CUT), after @ ..] => {
                     self.0 = after;
-                    return Some(bytes);
+                    return Some((bytes, *end == CUT));
                 }
                 _ => return None,
             }
@@ -142,6 +203,37 @@ impl<'a> Reader<'a> {
         let text = String::from_utf8(ahead.bytes()?).ok()?;
         *self = ahead;
         Some(text)
+    }
+
+    /// The inverse of [`put_utf16_order_str`].
+    pub fn utf16_order_str(&mut self) -> Option<String> {
+        let mut ahead = *self;
+        let (text, is_cut) = ahead.utf16_order_cut()?;
+        if is_cut {
+            return None;
+        }
+        *self = ahead;
+        Some(text)
+    }
+
+    /// The inverse of [`put_utf16_order_cut`]: the string, or the whole characters that are left of
+    /// it and true.
+    pub fn utf16_order_cut(&mut self) -> Option<(String, bool)> {
+        let mut ahead = *self;
+        let (mut bytes, is_cut) = ahead.bytes_to_end()?;
+        bytes.iter_mut().for_each(|byte| *byte = from_utf16_order(*byte));
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) if is_cut && error.utf8_error().error_len().is_none() => {
+                let whole = error.utf8_error().valid_up_to();
+                let mut bytes = error.into_bytes();
+                bytes.truncate(whole);
+                String::from_utf8(bytes).ok()?
+            }
+            Err(_) => return None,
+        };
+        *self = ahead;
+        Some((text, is_cut))
     }
 
     /// The inverse of [`put_u64`].

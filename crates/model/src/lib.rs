@@ -41,7 +41,8 @@ pub mod value;
 pub use clock::{Clock, Entropy, FixedClock, SeededEntropy};
 pub use consistency::Consistency;
 pub use document::{
-    Document, Leaf, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp, unstamp,
+    Document, Leaf, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp,
+    unstamp,
 };
 pub use epk::{Epk, EpkRange};
 pub use error::{Error, ErrorKind, Result};
@@ -50,6 +51,7 @@ pub use id::{
     UserRid, check_item_id, check_resource_name,
 };
 pub use json::{JsonError, compact_array, compact_object, write_string};
+pub use murmur::murmur3_128;
 pub use partition_key::{
     HashVersion, KEY_MISMATCH, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,
     PartitionKeyHeader,

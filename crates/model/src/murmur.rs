@@ -1,4 +1,5 @@
-//! MurmurHash3, the hash under every effective partition key.
+//! MurmurHash3, the hash under every effective partition key; also what stored formats use where
+//! they need a hash that never changes.
 //!
 //! Two members of Austin Appleby's public-domain family are needed, both with seed 0: the 32-bit
 //! variant for 32-bit machines (version 1 keys) and the 128-bit variant for 64-bit machines
@@ -30,7 +31,7 @@ pub(crate) fn murmur3_32(bytes: &[u8]) -> u32 {
 
 /// The 128-bit variant (x64), seed 0, as the number whose upper half is the second hash word:
 /// this is the order in which effective partition keys print it.
-pub(crate) fn murmur3_128(bytes: &[u8]) -> u128 {
+pub fn murmur3_128(bytes: &[u8]) -> u128 {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let (blocks, tail) = bytes.as_chunks::<16>();
     for block in blocks {

@@ -11,7 +11,7 @@ use partita_model::{
 };
 use partita_storage::{PartitionId, Record};
 
-use super::{Container, Database, Offer, Partition, Policies, RidSource};
+use super::{Container, Database, KnownShapes, Offer, Partition, Policies, RidSource};
 
 pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
     object()
@@ -145,6 +145,7 @@ fn partition(value: &Value) -> Result<Partition> {
         epks: EpkRange { min: epk("min")?, max: epk("max")? },
         parents: fields.list("parents")?.iter().map(parent).collect::<Result<_>>()?,
         rids: Arc::new(RidSource::new(range_id)),
+        shapes: Arc::new(KnownShapes::new()),
     })
 }
 

@@ -8,7 +8,8 @@ use partita_model::{
 };
 use partita_storage::PartitionId;
 
-use super::RidSource;
+use super::{KnownShapes, RidSource};
+use crate::index::Served;
 
 /// A database: a name for a set of containers.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +68,7 @@ pub struct Partition {
     /// All ancestors by split, oldest first.
     pub parents: Vec<u32>,
     pub(crate) rids: Arc<RidSource>,
+    pub(crate) shapes: Arc<KnownShapes>,
 }
 
 impl Container {
@@ -89,6 +91,12 @@ impl Container {
     pub(crate) fn partition_index(&self, epk: &Epk) -> usize {
         // The first range begins at the least EPK, so at least one begins at or before this one.
         self.partitions.partition_point(|partition| partition.epks.min <= *epk).saturating_sub(1)
+    }
+
+    /// What may be asked of the index: what all policies in use have in common.
+    pub fn served_policy(&self) -> Served<'_> {
+        let former = self.policies.former.iter().map(|(_, policy)| policy);
+        Served::new(&self.definition.indexing, former)
     }
 
     /// The policy of a version, for index entries made under it.

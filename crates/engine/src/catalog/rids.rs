@@ -65,7 +65,7 @@ impl RidSource {
         };
         let limit = ScanLimit { entries_max: 1, bytes_max: usize::MAX };
         let newest = snapshot.scan(Space::Index, &keys::all_rids(), Direction::Backward, limit)?;
-        let after_newest = match newest.entries.first().and_then(|e| keys::term_rid(&e.key)) {
+        let after_newest = match newest.entries.first().and_then(|e| keys::entry_rid(&e.key)) {
             Some(rid) => (rid & ((1 << COUNTER_BITS) - 1)) + 1,
             None => 1,
         };

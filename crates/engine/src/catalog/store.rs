@@ -44,7 +44,7 @@ pub(super) const USER: u8 = 0x07;
 pub(super) const PERMISSION: u8 = 0x08;
 pub(super) const GRANT: u8 = 0x09;
 
-const FORMAT_VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 2;
 
 /// Partition ids are reserved in blocks, so that making a container costs no commit for its ids.
 const PARTITION_ID_BLOCK: u64 = 1_024;
@@ -212,6 +212,7 @@ fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Recor
             // Who gives out the resource ids of a partition stays the same as long as it lives.
             if let Some(known) = old.partitions.iter().find(|p| p.id == partition.id) {
                 partition.rids = Arc::clone(&known.rids);
+                partition.shapes = Arc::clone(&known.shapes);
             }
         }
     }

@@ -4,17 +4,18 @@
 //! unique keys, the feed's record, and the counters of its logical and physical partition. They
 //! commit together, so a crash leaves all of it or nothing.
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
 
 use partita_model::{
-    Document, Epk, Error, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey, Usage, keycode,
+    Document, Epk, Error, IndexingPolicy, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey,
+    Usage, keycode,
 };
 use partita_storage::{Batch, Snapshot, Space};
 
 use super::{Current, Place};
 use crate::catalog::Container;
 use crate::feed;
-use crate::index;
+use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
 use crate::record::ItemRecord;
 
@@ -61,7 +62,7 @@ pub(super) fn build(
     let mut counts = Counts::default();
     way.expect(&mut batch);
     way.put_item(&mut batch, &mut counts);
-    way.change_terms(&mut batch, &mut counts)?;
+    way.change_entries(&mut batch, view, &mut counts)?;
     way.change_rid(&mut batch);
     way.change_uniques(&mut batch, view, now_seconds)?;
     way.log(&mut batch);
@@ -69,7 +70,7 @@ pub(super) fn build(
 }
 
 impl Transition<'_> {
-    /// Whether the item gets another key: then everything that leads to it must be written anew.
+    /// Whether the item gets another key.
     fn moves(&self) -> bool {
         self.from.item_key != self.to.item_key
     }
@@ -113,17 +114,22 @@ impl Transition<'_> {
         batch.add(Space::Meta, keys::total(Total::Bytes), bytes);
     }
 
-    fn change_terms(&self, batch: &mut Batch, counts: &mut Counts) -> Result<()> {
+    /// Changes the index entries that differ. They lead to the item by its rid, so an item that
+    /// only moves keeps them.
+    fn change_entries(
+        &self,
+        batch: &mut Batch,
+        view: &dyn Snapshot,
+        counts: &mut Counts,
+    ) -> Result<()> {
         let before = entries(&self.from.container, self.old_record())?;
         let after = entries(&self.to.container, self.new)?;
-        for key in before.difference(&after) {
-            batch.delete(Space::Index, key.clone());
-            counts.index_entries += 1;
+        if let (Some(shape), Some(record)) = (after.shape, self.new)
+            && before.shape != after.shape
+        {
+            describe_shape(self.to, record, shape, view, batch)?;
         }
-        for key in after.iter().filter(|key| self.moves() || !before.contains(*key)) {
-            batch.put(Space::Index, key.clone(), self.to.item_key.clone());
-            counts.index_entries += 1;
-        }
+        counts.index_entries += exchange(batch, before.keys, after.keys);
         Ok(())
     }
 
@@ -206,28 +212,103 @@ fn size(place: &Place, record: &ItemRecord) -> i64 {
 }
 
 /// The index entries of a version.
-fn entries(container: &Container, record: Option<&ItemRecord>) -> Result<BTreeSet<Vec<u8>>> {
-    let Some(record) = record.filter(|record| record.indexed) else { return Ok(BTreeSet::new()) };
-    let policy = container.policy(record.policy_version).ok_or_else(|| {
+fn entries(container: &Container, record: Option<&ItemRecord>) -> Result<Entries> {
+    let Some(record) = record.filter(|record| record.indexed) else {
+        return Ok(Entries::default());
+    };
+    Ok(index::entries(record.text()?, record.rid, policy_of(container, record)?))
+}
+
+/// The policy that a version's entries were made under.
+fn policy_of<'c>(container: &'c Container, record: &ItemRecord) -> Result<&'c IndexingPolicy> {
+    container.policy(record.policy_version).ok_or_else(|| {
         Error::corrupt(format!(
             "an item was indexed by the unknown policy {}",
             record.policy_version
         ))
-    })?;
-    let terms = index::terms(record.text()?, policy);
-    Ok(terms.iter().map(|term| keys::term(term, record.rid)).collect())
+    })
 }
 
-/// All keys in the index space that lead to an item: what a check compares.
-pub(crate) fn derived_entries(
+/// Deletes and puts what differs between two sorted lists of keys; how many entries that are which
+/// have a price.
+fn exchange(batch: &mut Batch, before: Vec<Vec<u8>>, after: Vec<Vec<u8>>) -> u64 {
+    let (mut before, mut after) = (before.into_iter().peekable(), after.into_iter().peekable());
+    let mut priced = 0;
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (Some(old), Some(new)) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return priced,
+        };
+        let goes = before.next_if(|_| order.is_le());
+        let comes = after.next_if(|_| order.is_ge());
+        let changed = if order.is_lt() { &goes } else { &comes };
+        priced += u64::from(order.is_ne() && changed.as_ref().is_some_and(|key| has_price(key)));
+        match (goes, comes) {
+            (Some(key), None) => batch.delete(Space::Index, key),
+            (None, Some(key)) => batch.put(Space::Index, key, Vec::new()),
+            (_, _) => {}
+        }
+    }
+}
+
+/// Shapes are the index's own bookkeeping.
+fn has_price(key: &[u8]) -> bool {
+    !keys::is_shape_entry(key)
+}
+
+/// Puts a shape into the partition's dictionary unless it is there.
+fn describe_shape(
+    place: &Place,
+    record: &ItemRecord,
+    shape: u64,
+    view: &dyn Snapshot,
+    batch: &mut Batch,
+) -> Result<()> {
+    let known = &place.partition().shapes;
+    if shape == UNKNOWN_SHAPE || known.contains(shape) {
+        return Ok(());
+    }
+    match view.get(Space::Index, &keys::shape(shape))? {
+        // What a transaction put there itself is not in the store yet.
+        Some(stored) if stored.lsn <= view.lsn() => known.insert(shape),
+        Some(_) => {}
+        None => {
+            let policy = policy_of(&place.container, record)?;
+            let paths = index::dictionary(record.text()?, policy);
+            batch.put(Space::Index, keys::shape(shape), paths);
+        }
+    }
+    Ok(())
+}
+
+/// All that an item has in the index space: what a check compares.
+pub(crate) struct Derived {
+    /// Entries of the index, which have no value.
+    pub(crate) entries: Vec<Vec<u8>>,
+    /// Keys whose value is the item's key.
+    pub(crate) pointers: Vec<Vec<u8>>,
+    /// The item's shape and the dictionary's record of it.
+    pub(crate) shape: Option<(u64, Vec<u8>)>,
+}
+
+pub(crate) fn derived(
     container: &Container,
     key: &ItemKey,
     record: &ItemRecord,
-) -> Result<Vec<Vec<u8>>> {
-    let mut all: Vec<Vec<u8>> = entries(container, Some(record))?.into_iter().collect();
-    all.push(keys::rid(record.rid));
-    all.extend(unique_keys(container, &key.epk, &key.key, Some(record))?);
-    Ok(all)
+) -> Result<Derived> {
+    let Entries { keys: entries, shape } = entries(container, Some(record))?;
+    let mut pointers = vec![keys::rid(record.rid)];
+    pointers.extend(unique_keys(container, &key.epk, &key.key, Some(record))?);
+    let shape = match shape.filter(|shape| *shape != UNKNOWN_SHAPE) {
+        Some(shape) => {
+            let paths = index::dictionary(record.text()?, policy_of(container, record)?);
+            Some((shape, paths))
+        }
+        None => None,
+    };
+    Ok(Derived { entries, pointers, shape })
 }
 
 /// The LSN of the item that claims a unique key, if that has outlived its time.

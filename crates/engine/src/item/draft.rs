@@ -19,7 +19,8 @@ pub(super) struct Draft {
     pub(super) id: String,
     pub(super) key: PartitionKey,
     pub(super) ttl: i32,
-    pub(super) indexed: bool,
+    /// What the write says about its index entries.
+    pub(super) asked: Indexing,
 }
 
 impl Draft {
@@ -29,12 +30,7 @@ impl Draft {
             return Err(too_large(item.body.len()));
         }
         let text = json::compact_object(&item.body)?;
-        let indexed = match item.indexing {
-            Indexing::ByPolicy => container.definition.indexing.automatic(),
-            Indexing::Include => true,
-            Indexing::Exclude => false,
-        };
-        Draft::of_text(container, text, item.partition_key.as_ref(), indexed)
+        Draft::of_text(container, text, item.partition_key.as_ref(), item.indexing)
     }
 
     /// The same for a text that is known to be a valid, compact document.
@@ -42,7 +38,7 @@ impl Draft {
         container: &Container,
         text: String,
         header: Option<&PartitionKeyHeader>,
-        indexed: bool,
+        asked: Indexing,
     ) -> Result<Draft> {
         let document = Document::new(&text);
         let id = item_id(document)?;
@@ -55,7 +51,7 @@ impl Draft {
         }
         definition.check_size(&key)?;
         let ttl = item_ttl(container, document)?;
-        Ok(Draft { id, key, ttl, indexed, text })
+        Ok(Draft { id, key, ttl, asked, text })
     }
 
     pub(super) fn place(&self, container: &Arc<Container>) -> Place {

@@ -59,7 +59,7 @@ impl Patched {
         if patched.len() > limits::ITEM_BYTES_MAX {
             return Err(too_large(patched.len()));
         }
-        let draft = Draft::of_text(&place.container, patched, None, record.indexed)?;
+        let draft = Draft::of_text(&place.container, patched, None, record.asked)?;
         if draft.id != place.id || draft.key != place.key {
             return Err(Error::bad_request("a patch cannot change an item's id or partition key"));
         }

@@ -15,7 +15,7 @@ mod read;
 mod transaction;
 mod write;
 
-pub(crate) use batch::derived_entries;
+pub(crate) use batch::derived;
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
 use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
-use crate::record::ItemRecord;
+use crate::record::{ItemRecord, is_indexed};
 
 /// How often a write is prepared before the client is asked to retry. Every conflict means that
 /// another write got through, so this bounds what one request can be made to wait.
@@ -175,7 +175,8 @@ impl Database {
         let self_link = format!("{}docs/{item_rid}/", container.self_link());
         let system = SystemProperties { rid: &item_rid, self_link: &self_link, etag, ts };
         ItemRecord {
-            indexed: draft.indexed,
+            indexed: is_indexed(draft.asked, &container.definition.indexing),
+            asked: draft.asked,
             policy_version: container.policies.current,
             ts: u32::try_from(ts).unwrap_or(u32::MAX),
             ttl: draft.ttl,

@@ -9,7 +9,7 @@ use partita_query::Filter;
 use partita_storage::{PartitionId, Space, counter};
 
 use super::{check_unchanged, not_modified, page};
-use crate::catalog::{Changes, Container, Partition, Policies, RidSource};
+use crate::catalog::{Changes, Container, KnownShapes, Partition, Policies, RidSource};
 use crate::context::Work;
 use crate::database::Database;
 use crate::keys::{self, Total};
@@ -249,6 +249,7 @@ impl Database {
             epks,
             parents: Vec::new(),
             rids: Arc::new(RidSource::new(range_id)),
+            shapes: Arc::new(KnownShapes::new()),
         };
         Ok(partitions.map(partition).collect())
     }

@@ -285,20 +285,20 @@ fn read_only_callers_read() {
 fn an_item_enters_the_index_by_policy_or_by_request() {
     use partita_engine::{Indexing, NewItem};
     let manual = r#""indexingPolicy":{"indexingMode":"consistent","automatic":false}"#;
-    let terms = |fields: &str, indexing| {
+    let entries = |fields: &str, indexing| {
         let bench = Bench::new();
         bench.make_container(30_000, fields);
         let item = NewItem { indexing, ..item(r#"{"id":"x","pk":"a","n":1}"#, None) };
         bench.run(Op::CreateItem { container: path(), item }).result.unwrap();
         bench.assert_whole();
-        // One entry leads to the item by its resource id; the others are terms.
+        // One entry leads to the item by its resource id; the others are terms and the shape.
         bench.database.check().unwrap().entries - 1
     };
     let manual = format!("{KEY_PK},{manual}");
-    assert_eq!(terms(KEY_PK, Indexing::ByPolicy), 4);
-    assert_eq!(terms(KEY_PK, Indexing::Exclude), 0);
-    assert_eq!(terms(&manual, Indexing::ByPolicy), 0);
-    assert_eq!(terms(&manual, Indexing::Include), 4);
+    assert_eq!(entries(KEY_PK, Indexing::ByPolicy), 5);
+    assert_eq!(entries(KEY_PK, Indexing::Exclude), 0);
+    assert_eq!(entries(&manual, Indexing::ByPolicy), 0);
+    assert_eq!(entries(&manual, Indexing::Include), 5);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::path::IndexPath;
+use crate::path::{IndexPath, IndexStep};
 use crate::policy::shape;
 use crate::value::{Object, Value};
 
@@ -95,6 +95,12 @@ impl CompositePath {
             true => IndexPath::parse(text)?,
             false => IndexPath::parse(&format!("{text}/?"))?,
         };
+        if path.steps().contains(&IndexStep::Element) {
+            return Err(Error::unsupported(format!(
+                "The composite index path {text} goes through an array ('[]'), which is not \
+                 supported; a composite index holds one value per item and path"
+            )));
+        }
         let order = shape::present(column, "order")
             .map_or(Ok("ascending"), |value| shape::string(value, "compositeIndexes.order"))?;
         let descending = shape::one_of(order, &[("ascending", false), ("descending", true)])

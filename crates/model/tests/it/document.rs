@@ -1,8 +1,8 @@
 //! Documents: finding, walking, stamping.
 
 use partita_model::{
-    Document, Etag, Leaf, PropertyPath, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties,
-    Value, compact_object, json, stamp, unstamp,
+    Document, Etag, Leaf, Node, PropertyPath, RawKind, SYSTEM_NAMES, Scalar, Step,
+    SystemProperties, Value, compact_object, json, stamp, unstamp,
 };
 use proptest::prelude::*;
 
@@ -108,6 +108,19 @@ fn leaves(value: &Value, path: &mut Vec<Step<'static>>, out: &mut Vec<(String, L
     out.push((format!("{path:?}"), leaf));
 }
 
+/// The arrays and objects of a tree that are not empty.
+fn holding(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) if !elements.is_empty() => {
+            1 + elements.iter().map(holding).sum::<usize>()
+        }
+        Value::Object(object) if object.iter().next().is_some() => {
+            1 + object.iter().map(|(_, member)| holding(member)).sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
 proptest! {
     #[test]
     fn a_walk_visits_the_leaves_of_the_tree(object in generate::object(), seed: u64) {
@@ -118,6 +131,23 @@ proptest! {
         let mut seen = Vec::new();
         Document::new(&text).walk(&mut |path, leaf| seen.push((format!("{path:?}"), leaf)));
         prop_assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_visit_meets_what_holds_a_value_before_the_value(object in generate::object(), seed: u64) {
+        let value = Value::Object(object);
+        let text = compact_object(generate::messy_text(&value, seed).as_bytes()).unwrap();
+        let mut open: Vec<Vec<Step<'_>>> = Vec::new();
+        let mut holders = 0;
+        Document::new(&text).visit(&mut |path, node| {
+            let parent = path.split_last().map(|(_, parent)| parent.to_vec());
+            assert!(parent.is_none_or(|parent| open.contains(&parent)), "{path:?}");
+            if matches!(node, Node::Array | Node::Object) {
+                holders += 1;
+                open.push(path.to_vec());
+            }
+        });
+        prop_assert_eq!(holders, holding(&value));
     }
 
     #[test]

@@ -131,12 +131,19 @@ fn id_and_timestamp_are_always_indexed() {
 }
 
 #[test]
+fn a_composite_index_through_an_array_is_not_supported() {
+    let wild = parse(r#"{"compositeIndexes":[[{"path":"/a/[]/b"},{"path":"/c"}]]}"#).unwrap_err();
+    assert_eq!(wild.kind, ErrorKind::Unsupported);
+    assert!(wild.message.contains("/a/[]/b"), "{wild}");
+}
+
+#[test]
 fn composite_and_spatial_indexes_are_shown_as_sent() {
     let text = concat!(
         r#"{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"#,
         r#""excludedPaths":[{"path":"/\"_etag\"/?"}],"compositeIndexes":["#,
         r#"[{"path":"/path1","order":"ascending"},{"path":"/path2","order":"descending"}],"#,
-        r#"[{"path":"/a/[]/b","order":"ascending"},{"path":"/\"c d\"/?","order":"ascending"}]],"#,
+        r#"[{"path":"/a/b","order":"ascending"},{"path":"/\"c d\"/?","order":"ascending"}]],"#,
         r#""spatialIndexes":[{"path":"/path0/*","types":["Point","LineString","Polygon","#,
         r#""MultiPolygon"]},{"path":"/path1/?","types":["Point"]}]}"#
     );

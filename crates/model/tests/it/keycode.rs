@@ -15,6 +15,23 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Strings with characters around those that UTF-8 and UTF-16 sort differently.
+fn texts_of_all_planes() -> impl Strategy<Value = String> {
+    let near = &['\0', 'a', '\u{D7FF}', '\u{E000}', '\u{F123}', '\u{FFFF}', '\u{10000}'][..];
+    let far = &['\u{4F000}', '\u{8F000}', '\u{CF000}', '\u{10FFFF}', 'ÿ', '\u{1}'][..];
+    prop_oneof![
+        vec(prop_oneof![prop::sample::select(near), prop::sample::select(far)], 0..6)
+            .prop_map(String::from_iter),
+        any::<String>(),
+    ]
+}
+
+fn utf16(text: &str, bytes_max: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    keycode::put_utf16_order_cut(&mut out, text, bytes_max);
+    out
+}
+
 fn part() -> impl Strategy<Value = KeyPart> {
     let doubles = prop::num::f64::NORMAL
         | prop::num::f64::SUBNORMAL
@@ -130,6 +147,30 @@ proptest! {
             prop_assert_eq!(&bytes, &encode(&[KeyPart::from(scalar.clone())]));
             prop_assert_eq!(keycode::Reader::new(&bytes).scalar(), Some(scalar));
         }
+    }
+
+    #[test]
+    fn strings_in_the_order_of_utf16_units(a in texts_of_all_planes(), b in texts_of_all_planes()) {
+        let (first, second) = (utf16(&a, usize::MAX), utf16(&b, usize::MAX));
+        prop_assert_eq!(a.encode_utf16().cmp(b.encode_utf16()), first.cmp(&second));
+        prop_assert_eq!(keycode::Reader::new(&first).utf16_order_str(), Some(a));
+    }
+
+    #[test]
+    fn cut_strings_stay_in_order_and_say_so(
+        a in texts_of_all_planes(),
+        b in texts_of_all_planes(),
+        bytes_max in 0..12_usize,
+    ) {
+        let (first, second) = (utf16(&a, bytes_max), utf16(&b, bytes_max));
+        let order = a.encode_utf16().cmp(b.encode_utf16());
+        prop_assert!(order == first.cmp(&second) || first == second);
+        let (kept, is_cut) = keycode::Reader::new(&first).utf16_order_cut().unwrap();
+        prop_assert_eq!(is_cut, a.len() > bytes_max);
+        prop_assert!(a.starts_with(&kept) && (is_cut || a == kept));
+        prop_assert!(!is_cut || kept.len() + 3 >= bytes_max);
+        prop_assert_eq!(keycode::Reader::new(&first).utf16_order_str().is_none(), is_cut);
+        prop_assert!(first == second || !is_cut || !second.starts_with(&first));
     }
 
     #[test]

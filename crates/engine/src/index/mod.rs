@@ -1,0 +1,171 @@
+//! From a document to its index entries, and back from an entry to what it says. Pure.
+//!
+//! The index of a partition has three families of entries (`keys.rs`), each with an empty value and
+//! the item's rid at the end of its key. Whoever has a rid finds the item by `02 rid → item key`,
+//! so an item that moves to another key rewrites that one record and no entry.
+//!
+//! - A **term** (`terms.rs`) is a path and a value at it: one entry per distinct scalar, empty
+//!   array and empty object of the item. It answers comparisons with one path.
+//! - A **composite** (`composite.rs`) is the values at several paths, side by side and each in its
+//!   own direction: one entry per composite index and item. It answers sorting by several paths.
+//! - A **shape** (`shape.rs`) is the set of an item's paths: one entry per item, and a dictionary
+//!   that says which paths a shape has. It answers whether a path exists.
+//!
+//! ```text
+//! path   each step: 01 name | 02 for "any element of an array"; end 00; or, if that is too long,
+//!        03 and 16 bytes of hash
+//! value  sort key: undefined 00 · null 01 · false 02 · true 03 · number 05 + double · string 08 +
+//!        text in UTF-16 order · array 0B · object 0C
+//! ```
+//!
+//! Values are in the order in which queries compare and sort them, so a range of values is a range
+//! of entries. Strings are cut where they get too long for a key, always at the same number of
+//! bytes, and a cut string carries a mark ([`is_cut`]). The order of entries holds all the same,
+//! but strings that differ only behind the cut are equal to it: **whoever meets a cut value has to
+//! look at the item.**
+//!
+//! Which paths have entries is the container's indexing policy, and an item's entries are always
+//! those of the policy that its record names. A write compares the entries of the old and the new
+//! version and changes only what differs. What may be asked of the index is [`Served`].
+
+mod composite;
+mod served;
+mod shape;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use partita_model::{Document, IndexStep, IndexingMode, IndexingPolicy, Node, Step};
+use partita_model::{keycode, murmur3_128};
+
+pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, put_column};
+pub use served::Served;
+pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
+pub(crate) use terms::TERM_STRING_BYTES_MAX;
+pub(crate) use value::{EntryValue, fit, is_cut};
+
+use crate::keys;
+
+const STEP_END: u8 = 0x00;
+const STEP_MEMBER: u8 = 0x01;
+const STEP_ELEMENT: u8 = 0x02;
+const PATH_HASHED: u8 = 0x03;
+
+/// A longer path is replaced by its hash: names have no limit of their own, keys have.
+const PATH_BYTES_MAX: usize = 1_024;
+
+/// The system's properties that have no entries. `_ts` is not among them: the time of the last
+/// write is indexed like a property of the user. The resource id has a family of keys of its own,
+/// and nobody searches by the rest.
+const WITHOUT_ENTRIES: [&str; 4] = ["_rid", "_self", "_etag", "_attachments"];
+
+/// The index entries of one version of an item.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entries {
+    /// Whole keys of the index space, sorted, each once.
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// The shape that one of the keys names.
+    pub(crate) shape: Option<u64>,
+}
+
+/// The entries of a document, as it is stored, under a policy.
+pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy) -> Entries {
+    if policy.mode() == IndexingMode::None {
+        return Entries::default();
+    }
+    let document = Document::new(text);
+    let mut keys = Vec::with_capacity(32);
+    let mut shape = shape::Gather::default();
+    let mut path = Vec::with_capacity(64);
+    document.visit(&mut |place, node| {
+        if place.is_empty() || !indexes(policy, place) {
+            return;
+        }
+        path.clear();
+        put_path(&mut path, place.iter().map(of_step));
+        if let Node::Leaf(leaf) = &node {
+            keys.push(terms::key(&path, leaf, rid));
+        }
+        shape.meet(place, &mut path, &node);
+    });
+    let shape = shape.id();
+    keys.push(keys::shape_entry(shape, rid));
+    composite::put_keys(&mut keys, document, rid, policy);
+    keys.sort_unstable();
+    keys.dedup();
+    Entries { keys, shape: Some(shape) }
+}
+
+/// Is the value at this place of an item indexed?
+fn indexes(policy: &IndexingPolicy, place: &[Step<'_>]) -> bool {
+    let has_entries = match place.first() {
+        Some(Step::Member(name)) if name.starts_with('_') => {
+            !WITHOUT_ENTRIES.contains(&name.as_ref())
+        }
+        Some(Step::Member(_) | Step::Element) | None => true,
+    };
+    has_entries && policy.indexes(place)
+}
+
+/// An encoded path with its end: what all terms of the path begin with, and how shapes name it.
+pub(crate) fn path_prefix(path: &[IndexStep]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    put_path(&mut out, path.iter().map(of_index_step));
+    out
+}
+
+/// Appends a path to an empty buffer; None is a step to any element.
+fn put_path<'a>(out: &mut Vec<u8>, steps: impl Iterator<Item = Option<&'a str>>) {
+    for step in steps {
+        match step {
+            Some(name) => {
+                out.push(STEP_MEMBER);
+                keycode::put_str(out, name);
+            }
+            None => out.push(STEP_ELEMENT),
+        }
+    }
+    out.push(STEP_END);
+    if out.len() > PATH_BYTES_MAX {
+        let hash = murmur3_128(out);
+        out.clear();
+        out.push(PATH_HASHED);
+        out.extend_from_slice(&hash.to_be_bytes());
+    }
+}
+
+fn of_step<'a>(step: &'a Step<'_>) -> Option<&'a str> {
+    match step {
+        Step::Member(name) => Some(name),
+        Step::Element => None,
+    }
+}
+
+fn of_index_step(step: &IndexStep) -> Option<&str> {
+    match step {
+        IndexStep::Member(name) => Some(name),
+        IndexStep::Element => None,
+    }
+}
+
+/// Where an encoded path ends.
+fn path_len(bytes: &[u8]) -> Option<usize> {
+    if bytes.first() == Some(&PATH_HASHED) {
+        return Some(17).filter(|end| bytes.len() >= *end);
+    }
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..)?;
+        match *rest.first()? {
+            STEP_END => return Some(at + 1),
+            STEP_ELEMENT => at += 1,
+            STEP_MEMBER => {
+                let mut name = keycode::Reader::new(rest.get(1..)?);
+                name.bytes()?;
+                at = bytes.len() - name.rest().len();
+            }
+            _ => return None,
+        }
+    }
+}

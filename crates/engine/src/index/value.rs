@@ -1,0 +1,123 @@
+//! Values in keys: sort keys, with long strings cut.
+
+use std::borrow::Cow;
+
+use partita_model::{Raw, RawKind, Scalar, keycode};
+
+const UNDEFINED: u8 = 0x00;
+const NULL: u8 = 0x01;
+const TRUE: u8 = 0x03;
+const NUMBER: u8 = 0x05;
+const STRING: u8 = 0x08;
+pub(super) const ARRAY: u8 = 0x0B;
+pub(super) const OBJECT: u8 = 0x0C;
+
+/// What follows the tag of an array or object in a column.
+const HASH_BYTES: usize = 16;
+
+/// The end of a string that was cut: see [`keycode::put_utf16_order_cut`].
+const CUT_END: [u8; 2] = [0x00, 0x02];
+
+/// Appends a scalar.
+pub(super) fn put_scalar(out: &mut Vec<u8>, scalar: &Scalar<'_>, string_bytes_max: usize) {
+    match scalar {
+        Scalar::String(text) => {
+            out.push(STRING);
+            keycode::put_utf16_order_cut(out, text, string_bytes_max);
+        }
+        Scalar::Null | Scalar::Bool(_) | Scalar::Number(_) => keycode::put_scalar(out, scalar),
+    }
+}
+
+/// Appends any value or its absence.
+pub(super) fn put_any(out: &mut Vec<u8>, value: Option<Raw<'_>>, string_bytes_max: usize) {
+    let Some(raw) = value else { return out.push(UNDEFINED) };
+    if let Some(scalar) = raw.scalar() {
+        return put_scalar(out, &scalar, string_bytes_max);
+    }
+    out.push(if raw.kind() == RawKind::Array { ARRAY } else { OBJECT });
+    out.extend_from_slice(&[0; HASH_BYTES]);
+}
+
+/// Is this encoded value a string that was cut?
+pub(crate) fn is_cut(value: &[u8]) -> bool {
+    value.first() == Some(&STRING) && value.ends_with(&CUT_END)
+}
+
+/// A sort key, or the beginning of one, as an entry has it whose strings are cut at a number of
+/// bytes: where a search for it has to begin or end.
+pub(crate) fn fit(value: &[u8], string_bytes_max: usize) -> Cow<'_, [u8]> {
+    if value.first() != Some(&STRING) {
+        return Cow::Borrowed(value);
+    }
+    let (mut at, mut kept) = (1, 0);
+    loop {
+        let width = match value.get(at..) {
+            Some([0x00, 0xFF, ..]) => 2,
+            // The end, or a beginning without one.
+            Some([0x00, ..] | []) | None => return Cow::Borrowed(value),
+            Some([_, ..]) => 1,
+        };
+        if kept == string_bytes_max {
+            break;
+        }
+        kept += 1;
+        at += width;
+    }
+    let mut out = value.get(..at).unwrap_or(value).to_vec();
+    out.extend_from_slice(&CUT_END);
+    Cow::Owned(out)
+}
+
+/// The value that begins these bytes of a composite entry: where it ends.
+pub(super) fn column_len(bytes: &[u8]) -> Option<usize> {
+    let len = match *bytes.first()? {
+        UNDEFINED..=TRUE => 1,
+        NUMBER => 9,
+        STRING => {
+            let mut reader = keycode::Reader::new(bytes.get(1..)?);
+            reader.utf16_order_cut()?;
+            bytes.len() - reader.rest().len()
+        }
+        ARRAY | OBJECT => 1 + HASH_BYTES,
+        _ => return None,
+    };
+    Some(len).filter(|len| *len <= bytes.len())
+}
+
+/// The value in the key of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryValue<'k>(&'k [u8]);
+
+impl<'k> EntryValue<'k> {
+    pub(crate) fn new(encoded: &'k [u8]) -> EntryValue<'k> {
+        EntryValue(encoded)
+    }
+
+    /// The sort key, or what is left of it.
+    pub(crate) fn bytes(self) -> &'k [u8] {
+        self.0
+    }
+
+    /// Whether the item has to be asked for the value.
+    pub(crate) fn is_cut(self) -> bool {
+        is_cut(self.0)
+    }
+
+    pub(crate) fn is_string(self) -> bool {
+        self.0.first() == Some(&STRING)
+    }
+
+    /// The scalar, unless it is a string that was cut, or no scalar.
+    pub(crate) fn scalar(self) -> Option<Scalar<'static>> {
+        let (tag, text) = self.0.split_first()?;
+        match *tag {
+            NULL..=NUMBER => keycode::Reader::new(self.0).scalar(),
+            STRING => {
+                let text = keycode::Reader::new(text).utf16_order_str()?;
+                Some(Scalar::String(Cow::Owned(text)))
+            }
+            _ => None,
+        }
+    }
+}
