@@ -44,6 +44,6 @@ pub use catalog::{
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
 pub use database::{Database, DatabaseStatus, EngineSettings, QuerySettings};
-pub use index::Served;
+pub use index::ServedPolicy;
 pub use op::*;
 pub use wait::block_on;

@@ -9,7 +9,7 @@ use partita_model::{
 use partita_storage::PartitionId;
 
 use super::{KnownShapes, RidSource};
-use crate::index::Served;
+use crate::index::ServedPolicy;
 
 /// A database: a name for a set of containers.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,9 +94,9 @@ impl Container {
     }
 
     /// What may be asked of the index: what all policies in use have in common.
-    pub fn served_policy(&self) -> Served<'_> {
+    pub fn served_policy(&self) -> ServedPolicy<'_> {
         let former = self.policies.former.iter().map(|(_, policy)| policy);
-        Served::new(&self.definition.indexing, former)
+        ServedPolicy::new(&self.definition.indexing, former)
     }
 
     /// The policy of a version, for index entries made under it.

@@ -26,7 +26,7 @@
 //!
 //! Which paths have entries is the container's indexing policy, and an item's entries are always
 //! those of the policy that its record names. A write compares the entries of the old and the new
-//! version and changes only what differs. What may be asked of the index is [`Served`].
+//! version and changes only what differs. What may be asked of the index is [`ServedPolicy`].
 
 mod composite;
 mod served;
@@ -40,7 +40,7 @@ use partita_model::{Document, IndexStep, IndexingMode, IndexingPolicy, Node, Ste
 use partita_model::{keycode, murmur3_128};
 
 pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, put_column};
-pub use served::Served;
+pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
 pub(crate) use terms::TERM_STRING_BYTES_MAX;
 pub(crate) use value::{EntryValue, fit, is_cut};

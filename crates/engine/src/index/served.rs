@@ -11,17 +11,17 @@ use super::{composite_id, indexes};
 
 /// The part of a container's index that covers all its items.
 #[derive(Clone, Debug)]
-pub struct Served<'a> {
+pub struct ServedPolicy<'a> {
     current: &'a IndexingPolicy,
     former: Vec<&'a IndexingPolicy>,
 }
 
-impl<'a> Served<'a> {
+impl<'a> ServedPolicy<'a> {
     pub(crate) fn new(
         current: &'a IndexingPolicy,
         former: impl Iterator<Item = &'a IndexingPolicy>,
-    ) -> Served<'a> {
-        Served { current, former: former.collect() }
+    ) -> ServedPolicy<'a> {
+        ServedPolicy { current, former: former.collect() }
     }
 
     fn policies(&self) -> impl Iterator<Item = &'a IndexingPolicy> {

@@ -55,7 +55,7 @@ fn excluded_paths_have_none() {
 fn the_systems_properties_are_not_served() {
     let all = policy(r#"{"includedPaths":[{"path":"/*"},{"path":"/_etag/?"}]}"#);
     assert_eq!(terms(r#"{"_etag":"x","_rid":"y"}"#, &all).len(), 0);
-    let served = Served::new(&all, std::iter::empty());
+    let served = ServedPolicy::new(&all, std::iter::empty());
     for (path, indexed) in [("/_etag", false), ("/_rid", false), ("/_ts", true), ("/_x", true)] {
         assert_eq!(served.indexes(&steps(path)), indexed, "{path}");
     }
@@ -71,13 +71,13 @@ fn what_all_policies_have_is_served() {
         r#"{"excludedPaths":[{"path":"/y/?"}],
             "compositeIndexes":[[{"path":"/a/?"},{"path":"/b","order":"descending"}]]}"#,
     );
-    let served = Served::new(&one, std::iter::once(&two));
+    let served = ServedPolicy::new(&one, std::iter::once(&two));
     for (path, indexed) in [("/x/z", false), ("/y", false), ("/y/z", true), ("/z", true)] {
         assert_eq!(served.indexes(&steps(path)), indexed, "{path}");
     }
     assert_eq!(served.composites().collect::<Vec<_>>(), [&one.composite()[0]]);
     let none = policy(r#"{"indexingMode":"none","automatic":false}"#);
-    let served = Served::new(&one, std::iter::once(&none));
+    let served = ServedPolicy::new(&one, std::iter::once(&none));
     assert!(!served.indexes(&steps("/z")) && served.composites().next().is_none());
 }
 
