@@ -5,10 +5,15 @@
 //! that is what the service's clients expect.
 
 pub(crate) mod ast;
+#[allow(dead_code)]
+pub(crate) mod check;
 pub(crate) mod error;
+pub(crate) mod identity;
 pub(crate) mod lexer;
 pub(crate) mod lower;
+pub(crate) mod naming;
 pub(crate) mod parser;
+mod walk;
 
 /// The longest query text, in UTF-16 units: the service's limit, quoted in its error SC3020.
 pub(crate) const TEXT_UNITS_MAX: usize = 524_288;
