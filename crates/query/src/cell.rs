@@ -23,7 +23,7 @@ pub(crate) enum Cell<'a> {
 }
 
 /// The types of the language, in the order in which ORDER BY sorts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Null,
     Bool,

@@ -15,15 +15,21 @@
 mod arguments;
 mod array;
 mod build;
+mod calendar;
+mod date;
+mod date_format;
 mod integer;
+mod item;
 mod kinds;
 mod math;
 mod part;
 mod room;
+mod set;
 mod string;
 mod table;
 #[cfg(test)]
 mod testing;
+mod text;
 mod units;
 
 use crate::cell::Cell;

@@ -11,9 +11,14 @@ pub(super) fn of(cell: &Cell<'_>) -> usize {
     match cell {
         Cell::Null | Cell::Bool(_) | Cell::Number(_) => size_of::<Value>(),
         Cell::String(text) => size_of::<Value>() + text.len(),
-        Cell::Text(raw) => size_of::<Value>() + raw.text().len() * TREE_BYTES_PER_TEXT_BYTE,
+        Cell::Text(raw) => size_of::<Value>() + of_text(raw.text()),
         Cell::Tree(tree) => of_value(tree),
     }
+}
+
+/// The memory of the tree that the text stands for, at most.
+pub(super) fn of_text(text: &str) -> usize {
+    text.len().saturating_mul(TREE_BYTES_PER_TEXT_BYTE)
 }
 
 /// The memory of a copy of the value.
