@@ -1,9 +1,9 @@
 //! What a well-formed query may still not say.
 //!
 //! Names must be in scope, functions must exist and have the right number of arguments, clauses
-//! must be allowed where they stand. Complaints are collected and told together, with the codes, words
-//! and places of the service, in the order in which the service finds them: what is inside before
-//! what is around it, FROM before everything else.
+//! must be allowed where they stand. Complaints are collected and told together, with the codes,
+//! words and places of the service, in the order in which the service finds them: what is inside
+//! before what is around it, FROM before everything else.
 //!
 //! Names follow the service too. The first name in FROM stands for the container, whatever it is;
 //! every other name must be an alias. A subquery sees the aliases around it; the container itself

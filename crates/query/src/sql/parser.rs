@@ -12,16 +12,17 @@ mod clause;
 mod expr;
 mod primary;
 
-use super::ast::{Condition, Query};
+use super::ast::{Condition, Expr, Query};
 use super::error::{Span, SqlError, SqlResult};
 use super::lexer::{Lexer, Token, TokenKind};
-use super::{NESTING_MAX, TEXT_UNITS_MAX};
+use super::{DEPTH_MAX, NESTING_MAX, TEXT_UNITS_MAX};
 
 /// A whole query: `SELECT … [FROM …] [WHERE …] [GROUP BY …] [ORDER BY …] [OFFSET … LIMIT …]`
 pub(crate) fn parse_query(text: &str) -> SqlResult<Query> {
     let mut parser = Parser::new(text)?;
     let query = parser.query()?;
     parser.expect_end()?;
+    check_depth(query.depth())?;
     Ok(query)
 }
 
@@ -30,6 +31,7 @@ pub(crate) fn parse_condition(text: &str) -> SqlResult<Condition> {
     let mut parser = Parser::new(text)?;
     let condition = parser.condition()?;
     parser.expect_end()?;
+    check_depth(condition.depth())?;
     Ok(condition)
 }
 
@@ -96,6 +98,9 @@ struct Parser<'a> {
     /// The end of the token before it.
     previous_end: usize,
     nesting: usize,
+    /// An operand in brackets that has been read already, and where it starts. The next operand
+    /// the rules ask for is this one.
+    started: Option<(Expr, Span)>,
 }
 
 impl<'a> Parser<'a> {
@@ -103,7 +108,7 @@ impl<'a> Parser<'a> {
         check_length(text)?;
         let mut lexer = Lexer::new(text);
         let token = lexer.next_token()?;
-        Ok(Parser { text, lexer, token, previous_end: 0, nesting: 0 })
+        Ok(Parser { text, lexer, token, previous_end: 0, nesting: 0, started: None })
     }
 
     fn advance(&mut self) -> SqlResult<Token> {
@@ -185,9 +190,7 @@ impl<'a> Parser<'a> {
     /// Runs one nested rule, or refuses to go deeper.
     fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
         if self.nesting == NESTING_MAX {
-            return Err(SqlError::Plain(format!(
-                "The SQL query nests expressions more than {NESTING_MAX} levels deep, the maximum."
-            )));
+            return Err(too_deep(NESTING_MAX));
         }
         self.nesting += 1;
         let result = rule(self);
@@ -206,6 +209,16 @@ fn is_name(token: &TokenKind) -> bool {
 
 fn is_reserved(word: &str) -> bool {
     RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(word))
+}
+
+fn too_deep(maximum: usize) -> SqlError {
+    let message =
+        format!("The SQL query nests expressions more than {maximum} levels deep, the maximum.");
+    SqlError::Plain(message)
+}
+
+fn check_depth(depth: usize) -> SqlResult<()> {
+    if depth > DEPTH_MAX { Err(too_deep(DEPTH_MAX)) } else { Ok(()) }
 }
 
 fn check_length(text: &str) -> SqlResult<()> {

@@ -28,7 +28,7 @@ fn chains_of_any_length_cost_no_stack() {
 #[test]
 fn nesting_is_limited() {
     for (open, close) in [
-        ("(", ")"),
+        ("1+(", ")"),
         ("[", "]"),
         ("- ", ""),
         ("NOT ", ""),

@@ -1,9 +1,9 @@
 //! ORDER BY must name a place in the item.
 //!
 //! The service sorts by what an index has, so every sort expression must lead to a path of the
-//! item: through aliases, through the elements of arrays, and through subqueries in FROM that only hand
-//! parts of the item on. Computing something to sort by is refused, except for one vector distance
-//! or score. The complaint comes only when there is no other, and has neither code nor place.
+//! item: through aliases, through the elements of arrays, and through subqueries in FROM that only
+//! hand parts of the item on. Computing something to sort by is refused, except for one vector
+//! distance or score. The complaint comes only when there is no other, and names no place.
 
 use crate::sql::ast::{
     Collection, Expr, From, OrderBy, OrderItem, PathStep, Query, Selection, Source, SourceKind,

@@ -177,6 +177,7 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> SqlResult<Expr> {
         let operator = match &self.token.kind {
+            _ if self.started.is_some() => return self.postfix(),
             TokenKind::Symbol("-") => UnaryOperator::Minus,
             TokenKind::Symbol("+") => UnaryOperator::Plus,
             TokenKind::Symbol("~") => UnaryOperator::BitNot,
@@ -195,8 +196,27 @@ impl Parser<'_> {
     }
 }
 
+/// The same as `((first ∘ a) ∘ b) ∘ c`, whether or not that is how the brackets were written.
 fn chain(first: Expr, rest: Vec<(BinaryOperator, Expr)>) -> Expr {
-    if rest.is_empty() { first } else { Expr::Chain { first: Box::new(first), rest } }
+    let Some((operator, _)) = rest.first() else { return first };
+    match first {
+        Expr::Chain { first, rest: mut links } if on_one_level(&links, *operator) => {
+            links.extend(rest);
+            Expr::Chain { first, rest: links }
+        }
+        first => Expr::Chain { first: Box::new(first), rest },
+    }
+}
+
+fn on_one_level(links: &[(BinaryOperator, Expr)], operator: BinaryOperator) -> bool {
+    links.first().is_some_and(|(other, _)| tightness(*other) == tightness(operator))
+}
+
+/// How tightly an operator binds; AND and OR, which have rules of their own, are apart from it.
+fn tightness(operator: BinaryOperator) -> (bool, bool, Option<u8>) {
+    let row = OPERATORS.iter().find(|(.., known)| *known == operator);
+    let tightness = row.map(|(_, tightness, _)| *tightness);
+    (operator == BinaryOperator::And, operator == BinaryOperator::Or, tightness)
 }
 
 /// A minus in front of a number literal belongs to the literal. The least integer is written as the

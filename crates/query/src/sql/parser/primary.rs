@@ -4,13 +4,18 @@
 use super::super::ast::{Expr, PathStep, SubqueryKind};
 use super::super::error::{Span, SqlResult};
 use super::super::lexer::TokenKind;
-use super::{Parser, is_name, is_word};
+use super::{Parser, check_depth, is_name, is_word};
 use partita_model::Value;
 
 impl Parser<'_> {
     pub(super) fn postfix(&mut self) -> SqlResult<Expr> {
-        let start = self.token.span;
-        let base = self.primary()?;
+        let (base, start) = match self.started.take() {
+            Some(started) => started,
+            None => {
+                let start = self.token.span;
+                (self.primary()?, start)
+            }
+        };
         let mut steps = Vec::new();
         loop {
             let step_start = self.token.span;
@@ -126,17 +131,44 @@ impl Parser<'_> {
         Ok(Expr::Call { name, name_span: start, span: self.span_from(start), arguments })
     }
 
+    /// An expression in brackets.
+    ///
+    /// If it starts with a bracket itself, and so on, the innermost is read first and each one
+    /// around it then starts with what has been read. So brackets at the left end take no stack,
+    /// though the tree may still not become deeper than allowed.
     fn parenthesised(&mut self) -> SqlResult<Expr> {
-        let start = self.advance()?.span;
-        if self.at_word("SELECT") {
-            return self.subquery(SubqueryKind::Scalar, start);
+        let mut opened = Vec::new();
+        while self.at_symbol("(") {
+            opened.push(self.advance()?.span);
         }
-        let inner = match self.at_word("LET") && self.following().is_some_and(|t| is_name(&t)) {
-            true => self.nested(Self::binding)?,
-            false => self.expr()?,
+        let mut inner = match opened.last() {
+            Some(open) if self.at_word("SELECT") => {
+                let open = *open;
+                opened.pop();
+                (self.subquery(SubqueryKind::Scalar, open)?, open)
+            }
+            Some(open) if self.at_word("LET") && self.following().is_some_and(|t| is_name(&t)) => {
+                let open = *open;
+                opened.pop();
+                let binding = self.nested(Self::binding)?;
+                self.expect_symbol(")")?;
+                (binding, open)
+            }
+            _ => {
+                let open = opened.pop().unwrap_or(self.token.span);
+                let inner = self.expr()?;
+                self.expect_symbol(")")?;
+                (inner, open)
+            }
         };
-        self.expect_symbol(")")?;
-        Ok(inner)
+        while let Some(open) = opened.pop() {
+            self.started = Some(inner);
+            inner = (self.expr()?, open);
+            self.expect_symbol(")")?;
+            check_depth(inner.0.left_depth())?;
+        }
+        check_depth(inner.0.depth())?;
+        Ok(inner.0)
     }
 
     /// `LET name = value IN body`
