@@ -25,7 +25,15 @@ mod function;
 mod ir;
 mod like;
 #[allow(dead_code)]
+mod partition_filter;
+mod plan;
+#[allow(dead_code)]
 mod scope;
 mod sql;
 
 pub use filter::Filter;
+pub use partition_filter::{KeyFilter, PartitionFilter};
+pub use plan::{
+    DistinctType, HybridInfo, OrderColumn, PlanKind, PlanRange, PlanRequest, QueryInfo, QueryPlan,
+    plan,
+};

@@ -207,7 +207,7 @@ fn is_name(token: &TokenKind) -> bool {
     matches!(token, TokenKind::Word(word) if !is_reserved(word))
 }
 
-fn is_reserved(word: &str) -> bool {
+pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(word))
 }
 
