@@ -18,11 +18,13 @@ mod build;
 mod calendar;
 mod date;
 mod date_format;
+mod dialect;
 mod integer;
 mod item;
 mod kinds;
 mod math;
 mod part;
+mod regex;
 mod room;
 mod set;
 mod string;
@@ -32,16 +34,13 @@ mod testing;
 mod text;
 mod units;
 
+pub(crate) use self::regex::Patterns;
 use crate::cell::Cell;
 use crate::scope::Scope;
 use arguments::Arguments;
 use partita_model::{Error, Result};
 pub(crate) use table::Function;
 use table::{Body, Count};
-
-/// Compiled regular expressions.
-#[derive(Default)]
-pub(crate) struct Patterns;
 
 impl Function {
     /// The function of a name, in any case, or of an alias.

@@ -4,7 +4,7 @@
 //! finds its row by its number.
 
 use super::arguments::Arguments;
-use super::{array, build, date, integer, item, kinds, math, part, set, string, text};
+use super::{array, build, date, integer, item, kinds, math, part, regex, set, string, text};
 use crate::cell::Cell;
 use crate::scope::Scope;
 use partita_model::Result;
@@ -259,19 +259,14 @@ pub(super) const ROWS: &[Row] = &[
     row(F::Length, &["LENGTH"], Exactly(1), Pure(string::length)),
     row(F::Lower, &["LOWER"], Exactly(1), Scoped(build::lower)),
     row(F::LeftTrim, &["LTRIM"], Between(1, 2), Pure(part::left_trim)),
-    row(
-        F::RegexExtract,
-        &["REGEXEXTRACT", "REGEX_EXTRACT"],
-        Between(2, 4),
-        Refused("not built yet"),
-    ),
+    row(F::RegexExtract, &["REGEXEXTRACT", "REGEX_EXTRACT"], Between(2, 4), Scoped(regex::extract)),
     row(
         F::RegexExtractAll,
         &["REGEXEXTRACTALL", "REGEX_EXTRACT_ALL"],
         Between(2, 4),
-        Refused("not built yet"),
+        Scoped(regex::extract_all),
     ),
-    row(F::RegexMatch, &["REGEXMATCH", "REGEX_MATCH"], Between(2, 3), Refused("not built yet")),
+    row(F::RegexMatch, &["REGEXMATCH", "REGEX_MATCH"], Between(2, 3), Scoped(regex::is_match)),
     row(F::Replace, &["REPLACE"], Exactly(3), Scoped(build::replace)),
     row(F::Replicate, &["REPLICATE"], Exactly(2), Scoped(build::replicate)),
     row(F::Reverse, &["REVERSE"], Exactly(1), Scoped(build::reverse)),
