@@ -3,11 +3,13 @@
 //! A string that is no moment, a part that does not exist or a number that is not whole make the
 //! result undefined, and so does a result outside the years 1 to 9999. The clock is the scope's.
 
+mod calendar;
+mod format;
+
 use super::arguments::{Arguments, double, int};
-use super::calendar::{Fields, Moment, Part, TICKS_PER_MILLISECOND};
-use super::date_format;
 use crate::cell::Cell;
 use crate::scope::Scope;
+use calendar::{Fields, Moment, Part, TICKS_PER_MILLISECOND};
 use partita_model::Result;
 use std::borrow::Cow;
 
@@ -101,7 +103,7 @@ pub(super) fn format<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result
     };
     // One letter may become a year of four digits, or one digit of it.
     scope.reserve(format.len().saturating_mul(4))?;
-    let text = date_format::format(&moment.fields(), format)?;
+    let text = format::format(&moment.fields(), format)?;
     Ok(Some(Cell::String(Cow::Owned(text))))
 }
 

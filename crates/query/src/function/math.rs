@@ -108,9 +108,10 @@ pub(super) fn round<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
 pub(super) fn sign<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     Some(match arguments.number(0)? {
         Number::Int(whole) => int(whole.signum()),
-        Number::Double(nan) if nan.is_nan() => double(nan),
-        Number::Double(zero) if zero == 0.0 => int(0),
-        Number::Double(fraction) => int(if fraction > 0.0 { 1 } else { -1 }),
+        Number::Double(fraction) => match fraction.partial_cmp(&0.0) {
+            Some(order) => int(order as i64),
+            None => double(fraction),
+        },
     })
 }
 

@@ -15,10 +15,7 @@
 mod arguments;
 mod array;
 mod build;
-mod calendar;
 mod date;
-mod date_format;
-mod dialect;
 mod integer;
 mod item;
 mod kinds;

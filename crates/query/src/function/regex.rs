@@ -2,15 +2,16 @@
 //!
 //! Patterns are matched by an engine of linear time, which has neither look-around nor
 //! back-references: a pattern with one is an error that names it. What other engines write
-//! differently is translated (see [`super::dialect`]). Size limits keep a pattern from compiling
+//! differently is translated (see [`dialect`]). Size limits keep a pattern from compiling
 //! into more than a few megabytes.
 //!
 //! Compiled patterns are kept in the scope, so that a constant pattern is compiled once for all
 //! rows.
 
+mod dialect;
+
 use super::arguments::Arguments;
 use super::array;
-use super::dialect;
 use crate::cell::Cell;
 use crate::scope::Scope;
 use partita_model::{Error, Result, Value};

@@ -2,7 +2,7 @@
 //!
 //! Our strings are UTF-8. Where a string is ASCII the two counts agree and nothing is walked. A cut
 //! through the middle of a character beyond U+FFFF leaves half of a surrogate pair, which UTF-8
-//! cannot hold: what remains of the character is then U+FFFD, as when the service writes its answer.
+//! cannot hold: what remains of the character is then U+FFFD, as it is when an answer is written.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Formats of moments: runs of letters stand for numbers, a backslash takes the next character as it
-//! is, and everything else stands for itself.
+//! Formats of moments: runs of letters stand for numbers, a backslash takes the next character as
+//! it is, and everything else stands for itself.
 //!
 //! The letters are those of .NET. Of its letters that stand for words (names of days and months,
 //! eras, halves of the day, time zones) nobody says what the service makes: they are refused.
