@@ -101,6 +101,11 @@ impl<'a> Document<'a> {
         self.0
     }
 
+    /// The whole document as a value.
+    pub fn raw(&self) -> Raw<'a> {
+        Raw(self.0)
+    }
+
     /// The value at a path. None where a name is missing, or the path runs through an array or a
     /// scalar.
     pub fn get(&self, path: &PropertyPath) -> Option<Raw<'a>> {

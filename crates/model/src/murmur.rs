@@ -32,7 +32,13 @@ pub(crate) fn murmur3_32(bytes: &[u8]) -> u32 {
 /// The 128-bit variant (x64), seed 0, as the number whose upper half is the second hash word:
 /// this is the order in which effective partition keys print it.
 pub fn murmur3_128(bytes: &[u8]) -> u128 {
-    let (mut h1, mut h2) = (0_u64, 0_u64);
+    murmur3_128_seeded(bytes, 0)
+}
+
+/// The 128-bit variant (x64). The seed is made of two words as the hash is: the lower half starts
+/// the first word, the upper half the second.
+pub fn murmur3_128_seeded(bytes: &[u8], seed: u128) -> u128 {
+    let (mut h1, mut h2) = (seed as u64, (seed >> 64) as u64);
     let (blocks, tail) = bytes.as_chunks::<16>();
     for block in blocks {
         let (k1, k2) = words(block);

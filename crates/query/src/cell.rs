@@ -2,12 +2,17 @@
 //!
 //! Scalars are themselves. Arrays and objects stay what they were found as: a piece of the item's
 //! text, or a tree that an expression built. So a filter over one property of a large item looks at
-//! that property and skips the rest, and a projection copies text instead of building trees.
+//! that property and skips the rest, and a projection copies text instead of building trees. A copy
+//! of a cell shares its tree.
 //! Undefined is no value: wherever it can occur the type is `Option<Cell>`.
 
 use std::borrow::Cow;
+use std::ops::Deref;
+use std::rc::Rc;
 
-use partita_model::{Number, Raw, Scalar, Value};
+use partita_model::{Document, Number, Raw, RawKind, Scalar, Value};
+
+use crate::ir::Step;
 
 /// A value, borrowed where possible from the query or from the item's text.
 #[derive(Clone, Debug)]
@@ -19,7 +24,14 @@ pub(crate) enum Cell<'a> {
     /// An array or object inside an item.
     Text(Raw<'a>),
     /// An array or object that was built, or that the query contains. Never a scalar.
-    Tree(Cow<'a, Value>),
+    Tree(Tree<'a>),
+}
+
+/// A tree that is cheap to copy.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree<'a> {
+    Borrowed(&'a Value),
+    Shared(Rc<Value>),
 }
 
 /// The types of the language, in the order in which ORDER BY sorts them.
@@ -31,6 +43,17 @@ pub(crate) enum Kind {
     String,
     Array,
     Object,
+}
+
+impl Deref for Tree<'_> {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        match self {
+            Tree::Borrowed(value) => value,
+            Tree::Shared(value) => value,
+        }
+    }
 }
 
 impl<'a> Cell<'a> {
@@ -45,13 +68,18 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// A whole item.
+    pub(crate) fn from_document(document: Document<'a>) -> Cell<'a> {
+        Cell::Text(document.raw())
+    }
+
     pub(crate) fn from_value(value: Value) -> Cell<'a> {
         match value {
             Value::Null => Cell::Null,
             Value::Bool(value) => Cell::Bool(value),
             Value::Number(number) => Cell::Number(number),
             Value::String(text) => Cell::String(Cow::Owned(text)),
-            tree @ (Value::Array(_) | Value::Object(_)) => Cell::Tree(Cow::Owned(tree)),
+            tree @ (Value::Array(_) | Value::Object(_)) => Cell::Tree(Tree::Shared(Rc::new(tree))),
         }
     }
 
@@ -61,7 +89,7 @@ impl<'a> Cell<'a> {
             Value::Bool(value) => Cell::Bool(*value),
             Value::Number(number) => Cell::Number(*number),
             Value::String(text) => Cell::String(Cow::Borrowed(text)),
-            tree @ (Value::Array(_) | Value::Object(_)) => Cell::Tree(Cow::Borrowed(tree)),
+            tree @ (Value::Array(_) | Value::Object(_)) => Cell::Tree(Tree::Borrowed(tree)),
         }
     }
 
@@ -72,19 +100,20 @@ impl<'a> Cell<'a> {
             Cell::Number(number) => Value::Number(number),
             Cell::String(text) => Value::String(text.into_owned()),
             Cell::Text(raw) => raw.to_value(),
-            Cell::Tree(tree) => tree.into_owned(),
+            Cell::Tree(Tree::Borrowed(tree)) => tree.clone(),
+            Cell::Tree(Tree::Shared(tree)) => Rc::unwrap_or_clone(tree),
         }
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        let of_first = |is_array| if is_array { Kind::Array } else { Kind::Object };
+        let of_tree = |is_array| if is_array { Kind::Array } else { Kind::Object };
         match self {
             Cell::Null => Kind::Null,
             Cell::Bool(_) => Kind::Bool,
             Cell::Number(_) => Kind::Number,
             Cell::String(_) => Kind::String,
-            Cell::Text(raw) => of_first(raw.text().starts_with('[')),
-            Cell::Tree(tree) => of_first(matches!(**tree, Value::Array(_))),
+            Cell::Text(raw) => of_tree(raw.kind() == RawKind::Array),
+            Cell::Tree(tree) => of_tree(matches!(**tree, Value::Array(_))),
         }
     }
 
@@ -116,18 +145,89 @@ impl<'a> Cell<'a> {
     /// The elements, if this is an array.
     pub(crate) fn elements(&self) -> Option<Vec<Cell<'a>>> {
         match self {
-            Cell::Text(raw) if raw.text().starts_with('[') => Some(
-                partita_model::Document::new(raw.text()).elements().map(Cell::from_raw).collect(),
-            ),
-            Cell::Tree(Cow::Borrowed(Value::Array(elements))) => {
+            Cell::Text(raw) if raw.kind() == RawKind::Array => {
+                Some(Document::new(raw.text()).elements().map(Cell::from_raw).collect())
+            }
+            Cell::Tree(Tree::Borrowed(Value::Array(elements))) => {
                 Some(elements.iter().map(Cell::from_ref).collect())
             }
-            Cell::Tree(Cow::Owned(Value::Array(elements))) => {
+            Cell::Tree(Tree::Shared(tree)) => {
+                let elements = tree.as_array()?;
                 Some(elements.iter().cloned().map(Cell::from_value).collect())
             }
             _ => None,
         }
     }
+
+    /// The members in order, if this is an object.
+    pub(crate) fn members(&self) -> Option<Vec<(Cow<'a, str>, Cell<'a>)>> {
+        match self {
+            Cell::Text(raw) if raw.kind() == RawKind::Object => {
+                let members = Document::new(raw.text()).members();
+                Some(members.map(|(name, raw)| (name, Cell::from_raw(raw))).collect())
+            }
+            Cell::Tree(Tree::Borrowed(Value::Object(object))) => {
+                let members = object.iter();
+                Some(members.map(|(n, value)| (Cow::Borrowed(n), Cell::from_ref(value))).collect())
+            }
+            Cell::Tree(Tree::Shared(tree)) => {
+                let members = tree.as_object()?.iter();
+                let owned = |(name, value): (&str, &Value)| {
+                    (Cow::Owned(name.to_owned()), Cell::from_value(value.clone()))
+                };
+                Some(members.map(owned).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The value at the end of a path, if it leads to one.
+    pub(crate) fn walk(&self, steps: &[Step]) -> Option<Cell<'a>> {
+        match self {
+            Cell::Text(raw) => walk_text(*raw, steps).map(Cell::from_raw),
+            Cell::Tree(Tree::Borrowed(tree)) => walk_tree(tree, steps).map(Cell::from_ref),
+            Cell::Tree(Tree::Shared(tree)) => walk_tree(tree, steps).cloned().map(Cell::from_value),
+            scalar => steps.is_empty().then(|| scalar.clone()),
+        }
+    }
+
+    /// Roughly the memory that the value takes as a tree.
+    pub(crate) fn footprint(&self) -> usize {
+        match self {
+            Cell::Null | Cell::Bool(_) | Cell::Number(_) => size_of::<Value>(),
+            Cell::String(text) => size_of::<Value>() + text.len(),
+            // A small number takes two bytes of text and many more in a tree.
+            Cell::Text(raw) => raw.text().len().saturating_mul(8),
+            Cell::Tree(tree) => footprint(tree),
+        }
+    }
+}
+
+/// The text of the value at the end of a path into a text.
+pub(crate) fn walk_text<'a>(raw: Raw<'a>, steps: &[Step]) -> Option<Raw<'a>> {
+    steps.iter().try_fold(raw, |raw, step| match step {
+        Step::Member(name) => Document::new(raw.text()).member(name),
+        Step::Element(at) => Document::new(raw.text()).elements().nth(*at),
+        Step::Nowhere => None,
+    })
+}
+
+fn walk_tree<'v>(value: &'v Value, steps: &[Step]) -> Option<&'v Value> {
+    steps.iter().try_fold(value, |value, step| match (step, value) {
+        (Step::Member(name), Value::Object(object)) => object.get(name),
+        (Step::Element(at), Value::Array(array)) => array.get(*at),
+        _ => None,
+    })
+}
+
+fn footprint(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(elements) => elements.iter().map(footprint).sum(),
+        Value::Object(members) => members.iter().map(|(n, v)| n.len() + footprint(v)).sum(),
+    };
+    size_of::<Value>() + inside
 }
 
 fn number(literal: &str, double: f64) -> Number {

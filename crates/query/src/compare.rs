@@ -4,44 +4,53 @@
 //! order, numbers are compared as numbers whatever their representation. Order exists only between
 //! two values of one scalar type; anything else has none, which makes `<` and its kin undefined.
 
-use partita_model::{Number, Object, Value};
 use std::cmp::Ordering;
 
-pub(crate) fn equal(a: &Value, b: &Value) -> bool {
+use partita_model::{Number, Value};
+
+use crate::cell::Cell;
+
+pub(crate) fn equal(a: &Cell<'_>, b: &Cell<'_>) -> bool {
     match (a, b) {
-        (Value::Null, Value::Null) => true,
-        (Value::Bool(a), Value::Bool(b)) => a == b,
-        (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Some(Ordering::Equal),
-        (Value::String(a), Value::String(b)) => a == b,
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        (Cell::Null, Cell::Null) => true,
+        (Cell::Bool(a), Cell::Bool(b)) => a == b,
+        (Cell::Number(a), Cell::Number(b)) => a == b,
+        (Cell::String(a), Cell::String(b)) => a == b,
+        (Cell::Text(a), Cell::Text(b)) if a.text() == b.text() => true,
+        (Cell::Text(_) | Cell::Tree(_), Cell::Text(_) | Cell::Tree(_)) => {
+            a.kind() == b.kind() && with_tree(a, |a| with_tree(b, |b| a == b))
         }
-        (Value::Object(a), Value::Object(b)) => a.len() == b.len() && contains_members(a, b),
         _ => false,
     }
 }
 
-/// Does `whole` have every member of `part`, with an equal value?
-pub(crate) fn contains_members(whole: &Object, part: &Object) -> bool {
-    part.iter().all(|(name, value)| whole.get(name).is_some_and(|held| equal(held, value)))
+/// Does the object `whole` have every member of the object `part`, with an equal value?
+pub(crate) fn contains_members(whole: &Cell<'_>, part: &Cell<'_>) -> bool {
+    with_tree(whole, |whole| {
+        with_tree(part, |part| match (whole, part) {
+            (Value::Object(whole), Value::Object(part)) => {
+                part.iter().all(|(name, value)| whole.get(name) == Some(value))
+            }
+            _ => false,
+        })
+    })
 }
 
-/// `None` when the two have no order: different types, arrays, objects, NaN.
-pub(crate) fn order(a: &Value, b: &Value) -> Order {
+/// How two values stand to each other.
+pub(crate) fn order(a: &Cell<'_>, b: &Cell<'_>) -> Order {
     match (a, b) {
-        (Value::Null, Value::Null) => Order::Is(Ordering::Equal),
-        (Value::Bool(a), Value::Bool(b)) => Order::Is(a.cmp(b)),
-        (Value::Number(a), Value::Number(b)) => match compare_numbers(a, b) {
+        (Cell::Null, Cell::Null) => Order::Is(Ordering::Equal),
+        (Cell::Bool(a), Cell::Bool(b)) => Order::Is(a.cmp(b)),
+        (Cell::Number(a), Cell::Number(b)) => match numbers(a, b) {
             Some(ordering) => Order::Is(ordering),
             None => Order::Unordered,
         },
-        // By UTF-16 units, as the service sorts: U+10000 and above come before U+E000.
-        (Value::String(a), Value::String(b)) => Order::Is(a.encode_utf16().cmp(b.encode_utf16())),
+        (Cell::String(a), Cell::String(b)) => Order::Is(strings(a, b)),
         _ => Order::Undefined,
     }
 }
 
-/// How two values stand to each other.
+/// See [`order`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Is(Ordering),
@@ -51,12 +60,27 @@ pub(crate) enum Order {
     Undefined,
 }
 
-fn compare_numbers(a: &Number, b: &Number) -> Option<Ordering> {
-    match (a, b) {
-        (Number::Int(a), Number::Int(b)) => Some(a.cmp(b)),
-        (Number::Int(_) | Number::Double(_), Number::Int(_) | Number::Double(_)) => {
-            a.as_f64().partial_cmp(&b.as_f64())
-        }
+/// None if one is NaN.
+pub(crate) fn numbers(a: &Number, b: &Number) -> Option<Ordering> {
+    a.partial_cmp(b)
+}
+
+/// By UTF-16 units, as the service sorts: U+10000 and above come before U+E000.
+pub(crate) fn strings(a: &str, b: &str) -> Ordering {
+    // Only the first bytes EE and above are in another order than their characters' units.
+    let differ = a.bytes().zip(b.bytes()).find(|(a, b)| a != b);
+    match differ {
+        Some((a, b)) if a < 0xEE || b < 0xEE => a.cmp(&b),
+        Some(_) => a.encode_utf16().cmp(b.encode_utf16()),
+        None => a.len().cmp(&b.len()),
+    }
+}
+
+/// Hands the value to `f` as a tree, built if it is none.
+fn with_tree<T>(cell: &Cell<'_>, f: impl FnOnce(&Value) -> T) -> T {
+    match cell {
+        Cell::Tree(tree) => f(tree),
+        other => f(&other.clone().into_value()),
     }
 }
 
@@ -66,6 +90,10 @@ mod tests {
 
     fn value(text: &str) -> Value {
         Value::parse(text.as_bytes()).unwrap()
+    }
+
+    fn of_text(text: &str) -> Cell<'_> {
+        Cell::from_raw(partita_model::Document::new(text).raw())
     }
 
     #[test]
@@ -81,9 +109,16 @@ mod tests {
             (r#"{"a":1,"b":{"c":2}}"#, r#"{"b":{"c":2},"a":1}"#, true),
             (r#"{"a":1}"#, r#"{"a":1,"b":2}"#, false),
             (r#"{"a":1,"b":2}"#, r#"{"a":1,"c":2}"#, false),
+            ("[]", "{}", false),
         ] {
-            assert_eq!(equal(&value(a), &value(b)), expected, "{a} and {b}");
-            assert_eq!(equal(&value(b), &value(a)), expected, "{b} and {a}");
+            let (tree_a, tree_b) = (value(a), value(b));
+            let forms_a = [of_text(a), Cell::from_ref(&tree_a)];
+            let forms_b = [of_text(b), Cell::from_ref(&tree_b)];
+            for (form_a, form_b) in forms_a.iter().flat_map(|a| forms_b.iter().map(move |b| (a, b)))
+            {
+                assert_eq!(equal(form_a, form_b), expected, "{a} and {b}");
+                assert_eq!(equal(form_b, form_a), expected, "{b} and {a}");
+            }
         }
     }
 
@@ -94,12 +129,15 @@ mod tests {
             ("null", "null", Order::Is(Ordering::Equal)),
             ("false", "true", Order::Is(Ordering::Less)),
             (r#""b""#, r#""a""#, Order::Is(Ordering::Greater)),
+            (r#""ab""#, r#""a""#, Order::Is(Ordering::Greater)),
+            (r#""ä""#, r#""b""#, Order::Is(Ordering::Greater)),
             ("\"\u{10000}\"", "\"\u{E000}\"", Order::Is(Ordering::Less)),
+            ("\"\u{10000}\"", "\"\u{D7FF}\"", Order::Is(Ordering::Greater)),
             ("1", r#""2""#, Order::Undefined),
             ("[1]", "[2]", Order::Undefined),
             ("{}", "{}", Order::Undefined),
         ] {
-            assert_eq!(order(&value(a), &value(b)), expected, "{a} and {b}");
+            assert_eq!(order(&of_text(a), &of_text(b)), expected, "{a} and {b}");
         }
     }
 }

@@ -1,240 +1,260 @@
 //! An expression and a row in, a value out; `None` is the language's `undefined`.
 //!
-//! Evaluation cannot fail: whatever does not fit is undefined, and undefined spreads, except where
-//! logic, `??`, `?:` and the `IS_…` functions stop it. Values of the row are borrowed, not copied;
-//! only what an operator makes is new. Undefined never enters an array or object: its element or
-//! member is left out.
+//! Whatever does not fit is undefined, and undefined spreads, except where logic, `??`, `?:` and
+//! the `IS_…` functions stop it. Values of the row are borrowed, not copied; only what an operator
+//! makes is new. Undefined never enters an array or object: its element or member is left out.
 //!
-//! What one evaluation builds is limited to [`BUILD_BYTES_MAX`]: a value that would not fit is
-//! undefined, as the language has it for strings that its own functions would make too long.
-//! Without the limit `[c, c, c, …]` could copy a large row a hundred thousand times.
+//! An evaluation fails only when it does or builds more than its [`Scope`] allows, when a scalar
+//! subquery has several rows, or when a user-defined function cannot be called.
 
 mod arithmetic;
+mod logic;
+mod subquery;
 
 pub(crate) use arithmetic::negate;
 
-use crate::compare::{self, Order};
+use std::borrow::Cow;
+
+use partita_model::{Error, Object, Result, Value};
+
+use crate::cell::Cell;
+use crate::compare;
 use crate::ir::{BinaryOperator, Expr, Step, UnaryOperator};
 use crate::like::Pattern;
-use partita_model::{Object, Value};
-use std::borrow::Cow;
-use std::cell::Cell;
-use std::cmp::Ordering;
+use crate::scope::Scope;
 
-/// Several times the largest item: no honest expression builds as much.
-const BUILD_BYTES_MAX: usize = 16 << 20;
+/// A value or undefined.
+pub(crate) type Evaluated<'a> = Result<Option<Cell<'a>>>;
 
-type Evaluated<'a> = Option<Cow<'a, Value>>;
-
-/// Does the expression hold for the row, in the sense of WHERE? Only the boolean true does.
-pub(crate) fn holds(expr: &Expr, row: &Value) -> bool {
-    is_true(expr, &Scope { row, bytes_left: Cell::new(BUILD_BYTES_MAX) })
+/// A row: the item, and what the sources so far have put into their slots.
+pub(crate) struct Frame<'a> {
+    pub(crate) item: Option<Cell<'a>>,
+    slots: Vec<Option<Cell<'a>>>,
+    pub(crate) scope: &'a Scope,
 }
 
-/// What an evaluation can see, and what it may still build.
-struct Scope<'a> {
-    row: &'a Value,
-    bytes_left: Cell<usize>,
-}
+impl<'a> Frame<'a> {
+    pub(crate) fn new(item: Option<Cell<'a>>, scope: &'a Scope) -> Frame<'a> {
+        Frame { item, slots: Vec::new(), scope }
+    }
 
-impl Scope<'_> {
-    /// Takes room for that many bytes more, if there is any.
-    fn reserve(&self, bytes: usize) -> Option<()> {
-        self.bytes_left.set(self.bytes_left.get().checked_sub(bytes)?);
-        Some(())
+    pub(crate) fn slot(&self, slot: usize) -> Option<&Cell<'a>> {
+        self.slots.get(slot)?.as_ref()
+    }
+
+    pub(crate) fn bind(&mut self, slot: usize, value: Option<Cell<'a>>) {
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = value;
+        }
     }
 }
 
-fn is_true(expr: &Expr, scope: &Scope<'_>) -> bool {
-    boolean(&eval(expr, scope)) == Some(true)
+/// Does the expression hold, in the sense of WHERE? Only the boolean true does.
+pub(crate) fn is_true<'a>(expr: &'a Expr, frame: &mut Frame<'a>) -> Result<bool> {
+    Ok(eval(expr, frame)?.is_some_and(|cell| cell.as_bool() == Some(true)))
 }
 
-fn eval<'a>(expr: &'a Expr, scope: &Scope<'a>) -> Evaluated<'a> {
+pub(crate) fn eval<'a>(expr: &'a Expr, frame: &mut Frame<'a>) -> Evaluated<'a> {
     match expr {
-        Expr::Undefined => None,
-        Expr::Constant(value) => Some(Cow::Borrowed(value)),
-        Expr::Row => Some(Cow::Borrowed(scope.row)),
-        Expr::Path { base, steps } => path(eval(base, scope)?, steps),
-        Expr::Array(elements) => array(elements, scope),
-        Expr::Object(members) => object(members, scope),
-        Expr::Unary { operator, operand } => unary(*operator, eval(operand, scope)?),
-        Expr::Chain { first, rest } => chain(first, rest, scope),
-        Expr::In { operand, list } => {
-            let operand = eval(operand, scope)?;
-            let mut found = list.iter().filter_map(|choice| eval(choice, scope));
-            truth(Some(found.any(|choice| compare::equal(&operand, &choice))))
+        Expr::Undefined => Ok(None),
+        Expr::Constant(value) => Ok(Some(Cell::from_ref(value))),
+        Expr::Item => Ok(frame.item.clone()),
+        Expr::Slot(slot) => Ok(frame.slot(*slot).cloned()),
+        Expr::Path { base, steps } => path(base, steps, frame),
+        other => {
+            frame.scope.step()?;
+            compute(other, frame)
         }
-        Expr::Between { operand, low, high } => {
-            let operand = eval(operand, scope);
-            let above = compared(&operand, &eval(low, scope), Ordering::is_ge);
-            truth(and(above, compared(&operand, &eval(high, scope), Ordering::is_le)))
+    }
+}
+
+/// The expressions that are not mere places.
+fn compute<'a>(expr: &'a Expr, frame: &mut Frame<'a>) -> Evaluated<'a> {
+    match expr {
+        Expr::Chain { first, rest } => chain(first, rest, frame),
+        Expr::Unary { operator, operand } => Ok(match eval(operand, frame)? {
+            Some(operand) => unary(*operator, operand),
+            None => None,
+        }),
+        Expr::Array(elements) => array(elements, frame),
+        Expr::Object(members) => object(members, frame),
+        Expr::In { .. } | Expr::InConstants { .. } | Expr::Between { .. } => {
+            logic::predicate(expr, frame)
         }
-        Expr::Like { operand, pattern } => {
-            truth(Some(pattern.matches(eval(operand, scope)?.as_str()?)))
+        Expr::Like { operand, pattern, .. } => {
+            let operand = eval(operand, frame)?;
+            let text = operand.as_ref().and_then(Cell::as_str);
+            Ok(truth(text.map(|text| pattern.matches(text))))
         }
         Expr::LikeComputed { operand, pattern, escape } => {
-            let pattern = Pattern::new(eval(pattern, scope)?.as_str()?, *escape);
-            truth(Some(pattern.matches(eval(operand, scope)?.as_str()?)))
+            let operand = eval(operand, frame)?;
+            let pattern = eval(pattern, frame)?;
+            let text = operand.as_ref().and_then(Cell::as_str);
+            let pattern = pattern.as_ref().and_then(Cell::as_str);
+            Ok(truth(text.zip(pattern).map(|(text, p)| Pattern::new(p, *escape).matches(text))))
         }
-        Expr::Coalesce(choices) => choices.iter().find_map(|choice| eval(choice, scope)),
+        Expr::Coalesce(choices) => coalesce(choices, frame),
         Expr::Conditional { condition, then, otherwise } => {
-            let chosen = if is_true(condition, scope) { then } else { otherwise };
-            eval(chosen, scope)
+            let chosen = if is_true(condition, frame)? { then } else { otherwise };
+            eval(chosen, frame)
         }
         Expr::Call { function, arguments } => {
-            let cell = |value: Cow<'a, Value>| match value {
-                Cow::Borrowed(value) => crate::cell::Cell::from_ref(value),
-                Cow::Owned(value) => crate::cell::Cell::from_value(value),
-            };
-            let arguments =
-                arguments.iter().map(|argument| eval(argument, scope).map(cell)).collect();
-            // What a function cannot build is undefined here, as it is for operators.
-            let result = function.apply(arguments, &crate::scope::Scope::new(0, 0)).ok()??;
-            owned(result.into_value())
+            let arguments = list(arguments, frame)?;
+            function.apply(arguments, frame.scope)
         }
-    }
-}
-
-fn owned<'a>(value: Value) -> Evaluated<'a> {
-    Some(Cow::Owned(value))
-}
-
-fn truth<'a>(value: Option<bool>) -> Evaluated<'a> {
-    owned(Value::Bool(value?))
-}
-
-/// An operand of AND, OR, NOT: whatever is not a boolean counts as undefined.
-fn boolean(value: &Evaluated<'_>) -> Option<bool> {
-    value.as_deref().and_then(Value::as_bool)
-}
-
-fn array<'a>(elements: &'a [Expr], scope: &Scope<'a>) -> Evaluated<'a> {
-    let mut array = Vec::new();
-    for value in elements.iter().filter_map(|element| eval(element, scope)) {
-        scope.reserve(footprint(&value))?;
-        array.push(value.into_owned());
-    }
-    owned(Value::Array(array))
-}
-
-fn object<'a>(members: &'a [(String, Expr)], scope: &Scope<'a>) -> Evaluated<'a> {
-    let mut object = Object::new();
-    for (name, member) in members {
-        if let Some(value) = eval(member, scope) {
-            scope.reserve(name.len() + footprint(&value))?;
-            object.insert(name.clone(), value.into_owned());
+        Expr::Udf { name, arguments } => udf(name, arguments, frame),
+        Expr::Subquery { kind, query } => subquery::value(*kind, query, frame),
+        Expr::Let { slot, value, body } => {
+            let value = eval(value, frame)?;
+            frame.bind(*slot, value);
+            eval(body, frame)
         }
-    }
-    owned(Value::Object(object))
-}
-
-/// Roughly the memory that a copy of the value takes.
-fn footprint(value: &Value) -> usize {
-    let inside = match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => text.len(),
-        Value::Array(elements) => elements.iter().map(footprint).sum(),
-        Value::Object(members) => members.iter().map(|(n, v)| n.len() + footprint(v)).sum(),
-    };
-    size_of::<Value>() + inside
-}
-
-fn path<'a>(base: Cow<'a, Value>, steps: &[Step]) -> Evaluated<'a> {
-    match base {
-        Cow::Borrowed(value) => walk(value, steps).map(Cow::Borrowed),
-        Cow::Owned(value) => walk(&value, steps).cloned().map(Cow::Owned),
+        // Places were dealt with before; an aggregate has become a slot when it was lowered.
+        Expr::Undefined
+        | Expr::Constant(_)
+        | Expr::Item
+        | Expr::Slot(_)
+        | Expr::Path { .. }
+        | Expr::Aggregate(..) => Ok(None),
     }
 }
 
-fn walk<'v>(value: &'v Value, steps: &[Step]) -> Option<&'v Value> {
-    steps.iter().try_fold(value, |value, step| match (step, value) {
-        (Step::Member(name), Value::Object(object)) => object.get(name),
-        (Step::Element(at), Value::Array(array)) => array.get(*at),
-        _ => None,
+fn path<'a>(base: &'a Expr, steps: &[Step], frame: &mut Frame<'a>) -> Evaluated<'a> {
+    Ok(match base {
+        Expr::Item => frame.item.as_ref().and_then(|item| item.walk(steps)),
+        Expr::Slot(slot) => frame.slot(*slot).and_then(|cell| cell.walk(steps)),
+        computed => eval(computed, frame)?.and_then(|cell| cell.walk(steps)),
     })
 }
 
-fn unary<'a>(operator: UnaryOperator, operand: Cow<'a, Value>) -> Evaluated<'a> {
+pub(super) fn truth<'a>(value: Option<bool>) -> Option<Cell<'a>> {
+    value.map(Cell::Bool)
+}
+
+fn list<'a>(exprs: &'a [Expr], frame: &mut Frame<'a>) -> Result<Vec<Option<Cell<'a>>>> {
+    let mut cells = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        cells.push(eval(expr, frame)?);
+    }
+    Ok(cells)
+}
+
+fn array<'a>(elements: &'a [Expr], frame: &mut Frame<'a>) -> Evaluated<'a> {
+    let mut array = Vec::with_capacity(elements.len());
+    for element in elements {
+        if let Some(cell) = eval(element, frame)? {
+            frame.scope.reserve(cell.footprint())?;
+            array.push(cell.into_value());
+        }
+    }
+    Ok(Some(Cell::from_value(Value::Array(array))))
+}
+
+pub(crate) fn object<'a>(members: &'a [(String, Expr)], frame: &mut Frame<'a>) -> Evaluated<'a> {
+    let mut object = Object::new();
+    for (name, member) in members {
+        if let Some(cell) = eval(member, frame)? {
+            frame.scope.reserve(name.len() + cell.footprint())?;
+            object.insert(name.as_str(), cell.into_value());
+        }
+    }
+    Ok(Some(Cell::from_value(Value::Object(object))))
+}
+
+fn coalesce<'a>(choices: &'a [Expr], frame: &mut Frame<'a>) -> Evaluated<'a> {
+    for choice in choices {
+        if let Some(cell) = eval(choice, frame)? {
+            return Ok(Some(cell));
+        }
+    }
+    Ok(None)
+}
+
+fn unary(operator: UnaryOperator, operand: Cell<'_>) -> Option<Cell<'_>> {
     match operator {
         UnaryOperator::Not => truth(operand.as_bool().map(|value| !value)),
-        UnaryOperator::Minus => owned(negate(&operand)?),
-        UnaryOperator::BitNot => owned(arithmetic::bit_not(&operand)?),
-        UnaryOperator::Plus => matches!(*operand, Value::Number(_)).then_some(operand),
+        UnaryOperator::Minus => operand.as_number().map(|number| Cell::Number(negate(number))),
+        UnaryOperator::BitNot => operand.as_f64().map(arithmetic::bit_not).map(Cell::Number),
+        UnaryOperator::Plus => operand.as_number().map(Cell::Number),
     }
 }
 
 fn chain<'a>(
     first: &'a Expr,
     rest: &'a [(BinaryOperator, Expr)],
-    scope: &Scope<'a>,
+    frame: &mut Frame<'a>,
 ) -> Evaluated<'a> {
-    let mut left = eval(first, scope);
+    let mut left = eval(first, frame)?;
     for (operator, right) in rest {
+        let decided = left.as_ref().and_then(Cell::as_bool);
         // Decided already: the rest of the chain is the same operator and cannot change it.
-        match (operator, boolean(&left)) {
-            (BinaryOperator::And, Some(false)) | (BinaryOperator::Or, Some(true)) => return left,
-            (BinaryOperator::Concat, _) => left = concat(left?, eval(right, scope)?, scope),
-            _ => left = binary(*operator, &left, &eval(right, scope)),
+        match (operator, decided) {
+            (BinaryOperator::And, Some(false)) | (BinaryOperator::Or, Some(true)) => {
+                return Ok(left);
+            }
+            _ => {}
         }
+        let right = eval(right, frame)?;
+        left = match operator {
+            BinaryOperator::Concat => concat(left, right, frame.scope)?,
+            operator => binary(*operator, left.as_ref(), right.as_ref()),
+        };
     }
-    left
+    Ok(left)
 }
 
 /// Appends to what is there, so that a long chain of `||` copies nothing twice.
-fn concat<'a>(left: Cow<'a, Value>, right: Cow<'a, Value>, scope: &Scope<'a>) -> Evaluated<'a> {
-    let right = right.as_str()?;
+fn concat<'a>(left: Option<Cell<'a>>, right: Option<Cell<'a>>, scope: &Scope) -> Evaluated<'a> {
+    let (Some(Cell::String(left)), Some(Cell::String(right))) = (left, right) else {
+        return Ok(None);
+    };
     if let Cow::Borrowed(text) = left {
-        scope.reserve(text.as_str()?.len())?;
+        scope.reserve(text.len())?;
     }
     scope.reserve(right.len())?;
-    let Value::String(mut text) = left.into_owned() else { return None };
-    text.push_str(right);
-    owned(Value::String(text))
+    let mut text = left.into_owned();
+    text.push_str(&right);
+    Ok(Some(Cell::String(Cow::Owned(text))))
 }
 
 fn binary<'a>(
     operator: BinaryOperator,
-    left: &Evaluated<'_>,
-    right: &Evaluated<'_>,
-) -> Evaluated<'a> {
+    left: Option<&Cell<'_>>,
+    right: Option<&Cell<'_>>,
+) -> Option<Cell<'a>> {
     use BinaryOperator as Op;
     match operator {
-        Op::And => truth(and(boolean(left), boolean(right))),
-        Op::Or => truth(or(boolean(left), boolean(right))),
-        Op::Equal => truth(Some(compare::equal(left.as_deref()?, right.as_deref()?))),
-        Op::NotEqual => truth(Some(!compare::equal(left.as_deref()?, right.as_deref()?))),
-        Op::Less => truth(compared(left, right, Ordering::is_lt)),
-        Op::LessOrEqual => truth(compared(left, right, Ordering::is_le)),
-        Op::Greater => truth(compared(left, right, Ordering::is_gt)),
-        Op::GreaterOrEqual => truth(compared(left, right, Ordering::is_ge)),
-        _ => owned(arithmetic::binary(operator, left.as_deref()?, right.as_deref()?)?),
+        Op::And => truth(logic::and(boolean(left), boolean(right))),
+        Op::Or => truth(logic::or(boolean(left), boolean(right))),
+        Op::Equal => truth(Some(compare::equal(left?, right?))),
+        Op::NotEqual => truth(Some(!compare::equal(left?, right?))),
+        Op::Less => truth(logic::compared(left, right, std::cmp::Ordering::is_lt)),
+        Op::LessOrEqual => truth(logic::compared(left, right, std::cmp::Ordering::is_le)),
+        Op::Greater => truth(logic::compared(left, right, std::cmp::Ordering::is_gt)),
+        Op::GreaterOrEqual => truth(logic::compared(left, right, std::cmp::Ordering::is_ge)),
+        _ => {
+            let (left, right) = (left?.as_number()?, right?.as_number()?);
+            arithmetic::binary(operator, left, right).map(Cell::Number)
+        }
     }
 }
 
-fn compared(
-    left: &Evaluated<'_>,
-    right: &Evaluated<'_>,
-    holds: fn(Ordering) -> bool,
-) -> Option<bool> {
-    match compare::order(left.as_deref()?, right.as_deref()?) {
-        Order::Is(ordering) => Some(holds(ordering)),
-        Order::Unordered => Some(false),
-        Order::Undefined => None,
-    }
+/// An operand of AND, OR, NOT: whatever is not a boolean counts as undefined.
+fn boolean(cell: Option<&Cell<'_>>) -> Option<bool> {
+    cell.and_then(Cell::as_bool)
 }
 
-fn and(left: Option<bool>, right: Option<bool>) -> Option<bool> {
-    match (left, right) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
-    }
-}
-
-fn or(left: Option<bool>, right: Option<bool>) -> Option<bool> {
-    match (left, right) {
-        (Some(true), _) | (_, Some(true)) => Some(true),
-        (Some(false), Some(false)) => Some(false),
-        _ => None,
-    }
+fn udf<'a>(name: &str, arguments: &'a [Expr], frame: &mut Frame<'a>) -> Evaluated<'a> {
+    let Some(functions) = frame.scope.functions.clone() else {
+        return Err(Error::unsupported(format!(
+            "the query calls udf.{name}: user-defined functions are not supported here"
+        )));
+    };
+    let arguments = list(arguments, frame)?;
+    let arguments: Vec<Option<Value>> =
+        arguments.into_iter().map(|cell| cell.map(Cell::into_value)).collect();
+    Ok(functions.call(name, &arguments)?.map(Cell::from_value))
 }

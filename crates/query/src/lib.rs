@@ -16,24 +16,32 @@
 //! Invariant: no text and no row makes this crate panic or recurse without bound. Nesting is
 //! limited while parsing; chains of operators are lists, so their length costs no stack.
 
-#[allow(dead_code)]
+mod aggregate;
 mod cell;
 mod compare;
 mod eval;
+mod facts;
 mod filter;
 mod function;
+mod hash;
 mod ir;
 mod like;
 #[allow(dead_code)]
 mod partition_filter;
 mod plan;
-#[allow(dead_code)]
+mod query;
+mod run;
 mod scope;
+mod sortkey;
 mod sql;
 
+pub use facts::{Facts, OrderFact, Reads};
 pub use filter::Filter;
 pub use partition_filter::{KeyFilter, PartitionFilter};
 pub use plan::{
     DistinctType, HybridInfo, OrderColumn, PlanKind, PlanRange, PlanRequest, QueryInfo, QueryPlan,
     plan,
 };
+pub use query::{Groups, Query, Row, Run, evaluate};
+pub use scope::{Functions, ScopeSettings};
+pub use sortkey::sort_key;

@@ -2,16 +2,51 @@
 //!
 //! Time and randomness are handed in, so that an evaluation with the same settings gives the same
 //! answer. Memory and work are metered: an expression that builds or computes more than any honest
-//! one ends with an error instead of taking the server with it.
+//! one ends with an error instead of taking the server with it. The meter starts anew with every
+//! item, so a query over many items is not held back by their number.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::Arc;
+
+use partita_model::{Error, Result, Value};
 
 use crate::function::Patterns;
-use partita_model::{Error, Result};
-use std::cell::{Cell, RefCell};
 
 /// Several times the largest item.
 const BUILD_BYTES_MAX: usize = 64 << 20;
-/// Enough for minutes of work.
-const STEPS_MAX: u64 = 1 << 33;
+/// Some seconds of work.
+const STEPS_MAX: u64 = 50_000_000;
+
+/// Functions that a container's owner wrote, ready to be called.
+pub trait Functions: Send + Sync {
+    /// Calls `udf.name(…)`. `None` is undefined, as argument and as result.
+    fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>>;
+}
+
+/// What is handed in for one execution of a query.
+#[derive(Clone, Default)]
+pub struct ScopeSettings {
+    /// The time, in units of 100 ns since 1970.
+    pub now_ticks: u64,
+    /// The time at which the whole execution started: the same on all of its pages.
+    pub static_now_ticks: u64,
+    /// Decides what `RAND()` returns.
+    pub random_seed: u64,
+    /// The user-defined functions of the container, if they can be called.
+    pub functions: Option<Arc<dyn Functions>>,
+}
+
+impl fmt::Debug for ScopeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopeSettings")
+            .field("now_ticks", &self.now_ticks)
+            .field("static_now_ticks", &self.static_now_ticks)
+            .field("random_seed", &self.random_seed)
+            .field("functions", &self.functions.is_some())
+            .finish()
+    }
+}
 
 /// The surroundings of one evaluation. Belongs to one thread.
 pub(crate) struct Scope {
@@ -21,6 +56,7 @@ pub(crate) struct Scope {
     pub(crate) static_now_ticks: u64,
     /// Patterns that were compiled for earlier rows.
     pub(crate) patterns: RefCell<Patterns>,
+    pub(crate) functions: Option<Arc<dyn Functions>>,
     random: Cell<u64>,
     bytes_left: Cell<usize>,
     steps_left: Cell<u64>,
@@ -28,14 +64,30 @@ pub(crate) struct Scope {
 
 impl Scope {
     pub(crate) fn new(now_ticks: u64, seed: u64) -> Scope {
-        Scope {
+        Scope::of(&ScopeSettings {
             now_ticks,
             static_now_ticks: now_ticks,
+            random_seed: seed,
+            functions: None,
+        })
+    }
+
+    pub(crate) fn of(settings: &ScopeSettings) -> Scope {
+        Scope {
+            now_ticks: settings.now_ticks,
+            static_now_ticks: settings.static_now_ticks,
             patterns: RefCell::default(),
-            random: Cell::new(seed),
+            functions: settings.functions.clone(),
+            random: Cell::new(settings.random_seed),
             bytes_left: Cell::new(BUILD_BYTES_MAX),
             steps_left: Cell::new(STEPS_MAX),
         }
+    }
+
+    /// Starts the meter anew.
+    pub(crate) fn begin_item(&self) {
+        self.bytes_left.set(BUILD_BYTES_MAX);
+        self.steps_left.set(STEPS_MAX);
     }
 
     /// The next of a sequence of numbers in [0, 1) that the seed decides.
@@ -53,7 +105,7 @@ impl Scope {
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
         let left = self.bytes_left.get().checked_sub(bytes).ok_or_else(|| {
             Error::bad_request(format!(
-                "The query builds values of more than {BUILD_BYTES_MAX} bytes. \
+                "The query builds values of more than {BUILD_BYTES_MAX} bytes for one item. \
                  Select less, or build less per item."
             ))
         })?;
@@ -64,7 +116,10 @@ impl Scope {
     /// Counts one step of work.
     pub(crate) fn step(&self) -> Result<()> {
         let left = self.steps_left.get().checked_sub(1).ok_or_else(|| {
-            Error::bad_request("The query asks for too much work. Make its filter narrower.")
+            Error::bad_request(
+                "The query asks for too much work on one item: its JOINs and subqueries multiply \
+                 to too many rows. Make them narrower.",
+            )
         })?;
         self.steps_left.set(left);
         Ok(())

@@ -51,7 +51,7 @@ impl Patched {
     fn apply(&self, place: &Place, record: &ItemRecord) -> Result<Draft> {
         let text = record.text()?;
         if let Some(filter) = &self.filter
-            && !filter.matches(&Document::new(text).to_value())
+            && !filter.matches(&Document::new(text).to_value())?
         {
             return Err(failed_condition("the patch's condition is not true for the item"));
         }

@@ -129,7 +129,9 @@ fn page<T, R: Ord + Display>(
     };
     let mut kept: Vec<T> = Vec::new();
     for resource in all.skip_while(|resource| after.as_ref().is_some_and(|a| rid(resource) <= *a)) {
-        if filter.is_some_and(|filter| !filter.matches(&row(&resource))) {
+        if let Some(filter) = filter
+            && !filter.matches(&row(&resource))?
+        {
             continue;
         }
         if kept.len() == items_max {

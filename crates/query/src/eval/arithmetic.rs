@@ -4,34 +4,33 @@
 //! not; division is exact only when nothing remains. Everything else is IEEE double arithmetic,
 //! infinity and NaN included. Bit operators follow JavaScript: both sides become 32 bits first.
 
-use crate::ir::BinaryOperator;
-use partita_model::{Number, Value};
+use partita_model::Number;
 
-pub(super) fn binary(operator: BinaryOperator, left: &Value, right: &Value) -> Option<Value> {
-    let (Value::Number(left), Value::Number(right)) = (left, right) else { return None };
+use crate::ir::BinaryOperator;
+
+/// None if the operator is no arithmetic.
+pub(super) fn binary(operator: BinaryOperator, left: Number, right: Number) -> Option<Number> {
     let exact = match (left, right) {
-        (Number::Int(a), Number::Int(b)) => exact(operator, *a, *b),
+        (Number::Int(a), Number::Int(b)) => exact(operator, a, b),
         (Number::Int(_) | Number::Double(_), Number::Int(_) | Number::Double(_)) => None,
     };
     match exact {
-        Some(integer) => Some(Value::Number(Number::Int(integer))),
+        Some(integer) => Some(Number::Int(integer)),
         None => inexact(operator, left.as_f64(), right.as_f64()),
     }
 }
 
-pub(crate) fn negate(operand: &Value) -> Option<Value> {
+pub(crate) fn negate(operand: Number) -> Number {
     match operand {
-        Value::Number(Number::Int(integer)) => match integer.checked_neg() {
-            Some(negative) => Some(Value::Number(Number::Int(negative))),
-            None => Some(double(-operand.as_f64()?)),
-        },
-        Value::Number(Number::Double(value)) => Some(double(-value)),
-        _ => None,
+        Number::Int(integer) => {
+            integer.checked_neg().map_or(Number::Double(-operand.as_f64()), Number::Int)
+        }
+        Number::Double(value) => Number::Double(-value),
     }
 }
 
-pub(super) fn bit_not(operand: &Value) -> Option<Value> {
-    Some(integer(i64::from(!to_int32(operand.as_f64()?))))
+pub(super) fn bit_not(operand: f64) -> Number {
+    integer(i64::from(!to_int32(operand)))
 }
 
 fn exact(operator: BinaryOperator, a: i64, b: i64) -> Option<i64> {
@@ -45,7 +44,7 @@ fn exact(operator: BinaryOperator, a: i64, b: i64) -> Option<i64> {
     }
 }
 
-fn inexact(operator: BinaryOperator, a: f64, b: f64) -> Option<Value> {
+fn inexact(operator: BinaryOperator, a: f64, b: f64) -> Option<Number> {
     let (left, right) = (to_int32(a), to_int32(b));
     // As in JavaScript, only the low five bits of a shift distance count.
     let distance = right.cast_unsigned() & 31;
@@ -67,12 +66,12 @@ fn inexact(operator: BinaryOperator, a: f64, b: f64) -> Option<Value> {
     })
 }
 
-fn double(value: f64) -> Value {
-    Value::Number(Number::Double(value))
+fn double(value: f64) -> Number {
+    Number::Double(value)
 }
 
-fn integer(value: i64) -> Value {
-    Value::Number(Number::Int(value))
+fn integer(value: i64) -> Number {
+    Number::Int(value)
 }
 
 /// JavaScript's ToInt32: truncate, then keep the low 32 bits; NaN and infinity are 0.
@@ -107,8 +106,8 @@ mod tests {
 
     #[test]
     fn integers_stay_exact_until_they_overflow() {
-        let add = |a, b| binary(BinaryOperator::Add, &integer(a), &integer(b)).unwrap();
+        let add = |a, b| binary(BinaryOperator::Add, integer(a), integer(b)).unwrap();
         assert_eq!(add(9_007_199_254_740_993, 1), integer(9_007_199_254_740_994));
-        assert_eq!(add(i64::MAX, 1).as_f64(), Some(9_223_372_036_854_775_808.0));
+        assert_eq!(add(i64::MAX, 1).as_f64(), 9_223_372_036_854_775_808.0);
     }
 }

@@ -33,22 +33,11 @@ pub(super) fn tree<'c>(cell: &'c Cell<'_>) -> Cow<'c, Value> {
     }
 }
 
-/// Deep equality, without building trees of what differs already in type.
-pub(super) fn equal(a: &Cell<'_>, b: &Cell<'_>) -> bool {
-    match (a, b) {
-        (Cell::Null, Cell::Null) => true,
-        (Cell::Bool(a), Cell::Bool(b)) => a == b,
-        (Cell::String(a), Cell::String(b)) => a == b,
-        (Cell::Number(a), Cell::Number(b)) => {
-            compare::equal(&Value::Number(*a), &Value::Number(*b))
-        }
-        _ => a.kind() == b.kind() && a.kind() >= Kind::Array && compare::equal(&tree(a), &tree(b)),
-    }
-}
+pub(super) use crate::compare::equal;
 
 /// An array of the language.
 pub(super) fn array<'a>(elements: Vec<Value>) -> Cell<'a> {
-    Cell::Tree(Cow::Owned(Value::Array(elements)))
+    Cell::from_value(Value::Array(elements))
 }
 
 pub(super) fn length<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
@@ -67,10 +56,10 @@ pub(super) fn contains<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
         Some(flag) => flag.as_bool()?,
         None => false,
     };
-    let found = match tree(needle).as_object() {
-        Some(part) if is_partial => elements.any(|element| {
-            tree(&element).as_object().is_some_and(|whole| compare::contains_members(whole, part))
-        }),
+    let found = match needle.kind() {
+        Kind::Object if is_partial => {
+            elements.any(|element| compare::contains_members(&element, needle))
+        }
         _ => elements.any(|element| equal(&element, needle)),
     };
     Some(Cell::Bool(found))

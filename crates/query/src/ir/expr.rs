@@ -3,21 +3,31 @@
 //! Trees are shallow: runs of binary operators and of path steps are lists (see `sql::ast`), so the
 //! depth of a tree is bounded by the nesting limit of the parser that built it.
 
+use std::sync::Arc;
+
+use partita_model::Value;
+
+use super::{ConstantSet, Query};
+use crate::aggregate::Aggregate;
 use crate::function::Function;
 use crate::like::Pattern;
-use partita_model::Value;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
     Undefined,
     Constant(Value),
-    /// The row under evaluation, whole.
-    Row,
+    /// The item under evaluation, whole. Aliases of the container, and of a path into it that is
+    /// no iteration, have become this (with a path behind it).
+    Item,
+    /// The value that a source, a LET, a group key or an aggregate left in this slot.
+    Slot(usize),
+    /// The base is never a path itself.
     Path {
         base: Box<Expr>,
         steps: Vec<Step>,
     },
     Array(Vec<Expr>),
+    /// The names are distinct.
     Object(Vec<(String, Expr)>),
     Unary {
         operator: UnaryOperator,
@@ -28,9 +38,15 @@ pub(crate) enum Expr {
         first: Box<Expr>,
         rest: Vec<(BinaryOperator, Expr)>,
     },
+    /// `IN` with a list that is computed.
     In {
         operand: Box<Expr>,
         list: Vec<Expr>,
+    },
+    /// `IN` with constants, also `ARRAY_CONTAINS` of a constant array.
+    InConstants {
+        operand: Box<Expr>,
+        set: Arc<ConstantSet>,
     },
     Between {
         operand: Box<Expr>,
@@ -41,6 +57,9 @@ pub(crate) enum Expr {
     Like {
         operand: Box<Expr>,
         pattern: Pattern,
+        /// What the pattern was written as.
+        text: String,
+        escape: Option<char>,
     },
     /// `LIKE` with a pattern that is computed from the row.
     LikeComputed {
@@ -58,6 +77,40 @@ pub(crate) enum Expr {
         function: Function,
         arguments: Vec<Expr>,
     },
+    /// A function that the container's owner wrote.
+    Udf {
+        name: String,
+        arguments: Vec<Expr>,
+    },
+    Subquery {
+        kind: SubqueryKind,
+        query: Box<Query>,
+    },
+    /// The value goes into the slot, then the body is evaluated.
+    Let {
+        slot: usize,
+        value: Box<Expr>,
+        body: Box<Expr>,
+    },
+    /// An aggregate before it has a slot; exists only while a grouped query is lowered.
+    Aggregate(Aggregate, Box<Expr>),
+}
+
+/// What becomes of a subquery's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SubqueryKind {
+    /// `(SELECT …)`: the only row; several are an error.
+    Scalar,
+    /// `EXISTS(…)`: is there one?
+    Exists,
+    /// `ARRAY(…)`: all of them.
+    Array,
+    /// `ALL(…)`: is every one true?
+    All,
+    /// `FIRST(…)`
+    First,
+    /// `LAST(…)`
+    Last,
 }
 
 /// One step into a value. A step that does not fit the value leads to undefined.
@@ -102,4 +155,29 @@ pub(crate) enum BinaryOperator {
     Multiply,
     Divide,
     Remainder,
+}
+
+impl Expr {
+    /// A path behind an expression; paths behind paths become one.
+    pub(crate) fn path(base: Expr, mut steps: Vec<Step>) -> Expr {
+        if steps.is_empty() {
+            return base;
+        }
+        match base {
+            Expr::Path { base, steps: mut before } => {
+                before.append(&mut steps);
+                Expr::Path { base, steps: before }
+            }
+            base => Expr::Path { base: Box::new(base), steps },
+        }
+    }
+
+    /// The steps from the item to the value, if the expression is nothing but a way into the item.
+    pub(crate) fn item_path(&self) -> Option<&[Step]> {
+        match self {
+            Expr::Item => Some(&[]),
+            Expr::Path { base, steps } if **base == Expr::Item => Some(steps),
+            _ => None,
+        }
+    }
 }

@@ -12,6 +12,7 @@
 //! query again as its author wrote it.
 
 use super::error::Span;
+pub(crate) use crate::ir::SubqueryKind;
 use crate::ir::{BinaryOperator, UnaryOperator};
 use partita_model::{Number, Value};
 
@@ -213,23 +214,6 @@ pub(crate) enum Expr {
         value: Box<Expr>,
         body: Box<Expr>,
     },
-}
-
-/// What becomes of a subquery's rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SubqueryKind {
-    /// `(SELECT …)`: the only row.
-    Scalar,
-    /// `EXISTS(…)`: is there one?
-    Exists,
-    /// `ARRAY(…)`: all of them.
-    Array,
-    /// `ALL(…)`: is every one true?
-    All,
-    /// `FIRST(…)`
-    First,
-    /// `LAST(…)`
-    Last,
 }
 
 #[derive(Clone, Debug, PartialEq)]

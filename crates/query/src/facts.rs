@@ -1,0 +1,156 @@
+//! What is to be known about a query before it runs.
+
+use std::collections::HashSet;
+
+use partita_model::IndexStep;
+
+use crate::ir::{Expr, Query, Step};
+use crate::sql::ast::{self, Selection};
+
+/// The shape of a query, for whoever decides how to run it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// Is there a FROM clause? Without one the query has one row and needs no items.
+    pub has_from: bool,
+    /// Can one item give several rows?
+    pub joins: bool,
+    /// Are rows gathered: by GROUP BY, or by an aggregate?
+    pub is_grouped: bool,
+    /// Is there a GROUP BY clause?
+    pub has_group_by: bool,
+    /// `SELECT DISTINCT`
+    pub distinct: bool,
+    /// Is there an ORDER BY clause?
+    pub ordered: bool,
+    /// Its columns.
+    pub order: Vec<OrderFact>,
+    /// The number of TOP.
+    pub top: Option<u64>,
+    /// The numbers of OFFSET and LIMIT.
+    pub offset_limit: Option<(u64, u64)>,
+    /// `SELECT *`
+    pub select_star: bool,
+    /// `SELECT VALUE`
+    pub select_value: bool,
+    /// The user-defined functions it calls, each once.
+    pub udfs: Vec<String>,
+    /// What it looks at in an item.
+    pub reads: Reads,
+}
+
+/// A column of ORDER BY.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderFact {
+    /// The way from the item to the value, if it leads through members only.
+    pub path: Option<Vec<IndexStep>>,
+    /// The column for a person.
+    pub text: String,
+    /// Does the largest value come first?
+    pub descending: bool,
+}
+
+/// The parts of an item that a query looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reads {
+    /// Any of them.
+    Whole,
+    /// Only these, each the way through members from the item. What is read below an element of
+    /// an array counts as a read of the array.
+    Paths(Vec<Vec<IndexStep>>),
+}
+
+impl Facts {
+    pub(crate) fn new(written: &ast::Query, meaning: &Query) -> Facts {
+        let order = meaning.order_by.iter().map(|column| {
+            let steps = column.item_path();
+            OrderFact {
+                path: steps.and_then(members),
+                text: steps.map_or_else(|| "an expression".to_owned(), text_of),
+                descending: column.descending,
+            }
+        });
+        let mut seen = Seen::default();
+        meaning.for_each_expr(&mut |expr| seen.visit(expr));
+        Facts {
+            has_from: written.from.is_some(),
+            joins: written.from.as_ref().is_some_and(multiplies),
+            is_grouped: meaning.grouping.is_some(),
+            has_group_by: !written.group_by.is_empty(),
+            distinct: meaning.distinct,
+            ordered: !meaning.order_by.is_empty(),
+            order: order.collect(),
+            top: meaning.top,
+            offset_limit: meaning.offset_limit,
+            select_star: matches!(written.select.selection, Selection::Everything(_)),
+            select_value: matches!(written.select.selection, Selection::Value(_)),
+            udfs: seen.udfs,
+            reads: if seen.whole { Reads::Whole } else { Reads::Paths(seen.paths) },
+        }
+    }
+}
+
+fn multiplies(from: &ast::From) -> bool {
+    let plain = matches!(
+        &from.first.kind,
+        ast::SourceKind::Whole { collection: ast::Collection::Path { .. }, .. }
+    );
+    !plain || !from.joins.is_empty()
+}
+
+#[derive(Default)]
+struct Seen {
+    whole: bool,
+    paths: Vec<Vec<IndexStep>>,
+    known: HashSet<Vec<IndexStep>>,
+    udfs: Vec<String>,
+}
+
+impl Seen {
+    fn visit(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Item => self.whole = true,
+            Expr::Path { base, steps } if **base == Expr::Item => self.path(steps),
+            other => {
+                if let Expr::Udf { name, .. } = other
+                    && !self.udfs.contains(name)
+                {
+                    self.udfs.push(name.clone());
+                }
+                other.for_each_child(&mut |child| self.visit(child));
+            }
+        }
+    }
+
+    fn path(&mut self, steps: &[Step]) {
+        let to_array = steps.iter().map_while(|step| match step {
+            Step::Member(name) => Some(IndexStep::Member(name.clone())),
+            Step::Element(_) | Step::Nowhere => None,
+        });
+        let path: Vec<IndexStep> = to_array.collect();
+        if path.is_empty() {
+            self.whole = true;
+        } else if self.known.insert(path.clone()) {
+            self.paths.push(path);
+        }
+    }
+}
+
+fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
+    let of_step = |step: &Step| match step {
+        Step::Member(name) => Some(IndexStep::Member(name.clone())),
+        Step::Element(_) | Step::Nowhere => None,
+    };
+    steps.iter().map(of_step).collect()
+}
+
+fn text_of(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Step::Member(name) => text.extend(["/", name]),
+            Step::Element(at) => text.push_str(&format!("/{at}")),
+            Step::Nowhere => text.push_str("/?"),
+        }
+    }
+    text
+}

@@ -1,0 +1,276 @@
+//! A query as the rest of the database sees it: parsed once, then asked about items.
+//!
+//! This crate knows one item at a time. A [`Run`] turns an item into rows, or adds it to [`Groups`];
+//! whoever drives it decides which items, and does what concerns all rows together: ORDER BY with
+//! the keys of the rows, DISTINCT with their hashes, TOP and OFFSET by counting. [`evaluate`] does
+//! all of that in the plainest way, for small inputs and to compare with.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use partita_model::{ComputedProperty, Document, Result, Value};
+
+use crate::cell::Cell;
+use crate::eval::{self, Frame};
+use crate::facts::Facts;
+use crate::hash;
+use crate::ir;
+use crate::run::group::Table;
+use crate::run::{self, GO_ON, write};
+use crate::scope::{Scope, ScopeSettings};
+use crate::sortkey;
+use crate::sql::{lower, parser};
+
+/// A query with its parameters, ready to run. Cheap to clone.
+///
+/// ```
+/// use partita_query::{Query, ScopeSettings, evaluate};
+///
+/// let query = Query::parse("SELECT c.a, c.b + 1 AS next FROM c WHERE c.b > 1", &[], &[])?;
+/// let items = [r#"{"a":"x","b":1}"#, r#"{"a":"y","b":2}"#];
+/// let rows = evaluate(&query, &items, &ScopeSettings::default())?;
+/// assert_eq!(rows, [r#"{"a":"y","next":3}"#]);
+/// # Ok::<(), partita_model::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Query(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    meaning: ir::Query,
+    facts: Facts,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its JSON.
+    pub text: String,
+    /// What it is ordered by: one key per column of ORDER BY, each in ascending order of bytes.
+    pub keys: Vec<Vec<u8>>,
+    /// Equal for equal results. Only if the query says DISTINCT, else 0.
+    pub hash: u128,
+}
+
+impl Query {
+    /// Reads a query. Parameter names include their `@`. `computed` are the container's computed
+    /// properties, which the query can use like stored ones.
+    ///
+    /// The error of a malformed query is a bad request whose message is the service's JSON list of
+    /// errors; a query that uses what Partita cannot run is unsupported, and the message names it.
+    pub fn parse(
+        text: &str,
+        parameters: &[(String, Value)],
+        computed: &[ComputedProperty],
+    ) -> Result<Query> {
+        let read = || {
+            let written = parser::parse_query(text)?;
+            let meaning = lower::query(&written, parameters, computed)?;
+            Ok((Facts::new(&written, &meaning), meaning))
+        };
+        let (facts, meaning) =
+            read().map_err(|error: crate::sql::error::SqlError| error.into_error(text))?;
+        Ok(Query(Arc::new(Inner { meaning, facts })))
+    }
+
+    /// What is to be known about the query without running it.
+    pub fn facts(&self) -> &Facts {
+        &self.0.facts
+    }
+
+    /// What the query means.
+    pub(crate) fn meaning(&self) -> &ir::Query {
+        &self.0.meaning
+    }
+
+    /// Starts an execution, to be used by one thread.
+    pub fn start(&self, settings: &ScopeSettings) -> Run<'_> {
+        Run { query: &self.0.meaning, scope: Scope::of(settings) }
+    }
+}
+
+/// One execution of a query over any number of items.
+pub struct Run<'q> {
+    query: &'q ir::Query,
+    scope: Scope,
+}
+
+impl Run<'_> {
+    /// All rows of one item in their order, until `emit` says stop. An error means that the item
+    /// asks for too much. Not for grouped queries, whose rows are known only in the end: there is
+    /// none here.
+    pub fn rows(
+        &mut self,
+        item: Document<'_>,
+        emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.query.grouping.is_some() {
+            return Ok(());
+        }
+        self.scope.begin_item();
+        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
+        rows_of(self.query, &mut frame, emit)
+    }
+
+    /// The rows of a query without FROM: it needs no item.
+    pub fn rows_without_item(
+        &mut self,
+        emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.query.grouping.is_some() {
+            return Ok(());
+        }
+        self.scope.begin_item();
+        rows_of(self.query, &mut Frame::new(None, &self.scope), emit)
+    }
+
+    /// Adds one item to the groups of a grouped query.
+    pub fn gather(&mut self, item: Document<'_>, groups: &mut Groups) -> Result<()> {
+        self.gather_cell(Some(Cell::from_document(item)), groups)
+    }
+
+    fn gather_cell(&mut self, item: Option<Cell<'_>>, groups: &mut Groups) -> Result<()> {
+        let Some(grouping) = &self.query.grouping else { return Ok(()) };
+        self.scope.begin_item();
+        let mut frame = Frame::new(item, &self.scope);
+        let _to_the_end = run::for_each_binding(self.query, &mut frame, &mut |frame| {
+            groups.0.gather(grouping, frame)?;
+            GO_ON
+        })?;
+        Ok(())
+    }
+
+    /// Does FROM and WHERE leave a row of this item?
+    pub fn matches(&mut self, item: Document<'_>) -> Result<bool> {
+        self.matches_cell(Cell::from_document(item))
+    }
+
+    fn matches_cell(&mut self, item: Cell<'_>) -> Result<bool> {
+        self.scope.begin_item();
+        let mut frame = Frame::new(Some(item), &self.scope);
+        let flow =
+            run::for_each_binding(self.query, &mut frame, &mut |_| Ok(ControlFlow::Break(())))?;
+        Ok(flow.is_break())
+    }
+}
+
+fn rows_of<'a>(
+    query: &'a ir::Query,
+    frame: &mut Frame<'a>,
+    emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
+) -> Result<()> {
+    let _stopped_or_not = run::for_each_binding(query, frame, &mut |frame| {
+        Ok(match row(query, frame)? {
+            Some(row) => emit(row),
+            None => ControlFlow::Continue(()),
+        })
+    })?;
+    Ok(())
+}
+
+/// The row in the frame; none where it is undefined.
+fn row<'a>(query: &'a ir::Query, frame: &mut Frame<'a>) -> Result<Option<Row>> {
+    let mut text = String::new();
+    if !write::row(&mut text, &query.projection, frame)? {
+        return Ok(None);
+    }
+    let mut keys = Vec::with_capacity(query.order_by.len());
+    for column in &query.order_by {
+        let mut key = Vec::new();
+        sortkey::put(&mut key, eval::eval(&column.expr, frame)?.as_ref());
+        keys.push(key);
+    }
+    let hash = if query.distinct { hash::of_text(&text) } else { 0 };
+    Ok(Some(Row { text, keys, hash }))
+}
+
+/// The groups of a grouped query while its items are gathered.
+#[derive(Debug)]
+pub struct Groups(Table);
+
+impl Groups {
+    /// No items yet. Of a query that is not grouped these are no groups at all.
+    pub fn new(query: &Query) -> Groups {
+        match &query.0.meaning.grouping {
+            Some(grouping) => Groups(Table::new(grouping)),
+            None => Groups(Table::empty()),
+        }
+    }
+
+    /// Takes in what was gathered from other items.
+    pub fn merge(&mut self, other: Groups) -> Result<()> {
+        self.0.merge(other.0)
+    }
+
+    /// One row per group, in the order in which the groups were first seen.
+    pub fn finish(self, run: &mut Run<'_>) -> Result<Vec<Row>> {
+        let Some(grouping) = &run.query.grouping else { return Ok(Vec::new()) };
+        let mut rows = Vec::new();
+        for group in self.0.into_groups() {
+            run.scope.begin_item();
+            let mut frame = Frame::new(None, &run.scope);
+            group.bind(grouping, &mut frame);
+            rows.extend(row(run.query, &mut frame)?);
+        }
+        Ok(rows)
+    }
+}
+
+/// All results of a query over items in their order, with ORDER BY, DISTINCT, GROUP BY, TOP and
+/// OFFSET applied. Rows that ORDER BY finds equal keep the order of their items, or have it
+/// reversed if the first column is descending.
+pub fn evaluate(query: &Query, items: &[&str], settings: &ScopeSettings) -> Result<Vec<String>> {
+    let mut rows = gathered_or_not(query, items, settings)?;
+    sort(query, &mut rows);
+    if query.meaning().distinct {
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert(row.hash));
+    }
+    let (skip, take) = match (query.meaning().top, query.meaning().offset_limit) {
+        (Some(top), _) => (0, top),
+        (None, Some((offset, limit))) => (offset, limit),
+        (None, None) => (0, u64::MAX),
+    };
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(rows.into_iter().skip(count(skip)).take(count(take)).map(|row| row.text).collect())
+}
+
+fn gathered_or_not(query: &Query, items: &[&str], settings: &ScopeSettings) -> Result<Vec<Row>> {
+    let mut run = query.start(settings);
+    if query.facts().is_grouped {
+        let mut groups = Groups::new(query);
+        if !query.facts().has_from {
+            run.gather_cell(None, &mut groups)?;
+        }
+        for item in items.iter().filter(|_| query.facts().has_from) {
+            run.gather(Document::new(item), &mut groups)?;
+        }
+        return groups.finish(&mut run);
+    }
+    let mut rows = Vec::new();
+    let mut keep = |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    };
+    if !query.facts().has_from {
+        run.rows_without_item(&mut keep)?;
+    }
+    for item in items.iter().filter(|_| query.facts().has_from) {
+        run.rows(Document::new(item), &mut keep)?;
+    }
+    Ok(rows)
+}
+
+fn sort(query: &Query, rows: &mut [Row]) {
+    let order_by = &query.meaning().order_by;
+    if order_by.first().is_some_and(|column| column.descending) {
+        rows.reverse();
+    }
+    rows.sort_by(|a, b| {
+        let columns = order_by.iter().zip(a.keys.iter().zip(&b.keys));
+        let mut orders =
+            columns.map(|(column, (a, b))| if column.descending { b.cmp(a) } else { a.cmp(b) });
+        orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    });
+}

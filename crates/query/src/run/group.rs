@@ -1,0 +1,161 @@
+//! Groups in the making.
+//!
+//! A group is found by the bytes of its keys: undefined is a key of its own, and equal values are
+//! one key. Groups keep the order in which they were first seen. What a table holds is limited: it
+//! lives in memory until the last row is in.
+
+use std::collections::HashMap;
+
+use partita_model::{Error, Result, Value};
+
+use crate::aggregate::Accumulator;
+use crate::cell::Cell;
+use crate::eval::{self, Frame};
+use crate::ir::Grouping;
+use crate::sortkey;
+
+/// Keys and aggregates of all groups: the limit of the service.
+const CELLS_MAX: usize = 500_000;
+/// What keys, lists and the like may take.
+const BYTES_MAX: usize = 256 << 20;
+
+/// The groups of a grouped query.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    places: HashMap<Vec<u8>, usize>,
+    groups: Vec<Group>,
+    cells: usize,
+    bytes: usize,
+}
+
+/// One group.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The bytes of its keys.
+    name: Vec<u8>,
+    keys: Vec<Option<Value>>,
+    accumulators: Vec<Accumulator>,
+}
+
+impl Table {
+    /// No group, and no grouping that could make one.
+    pub(crate) fn empty() -> Table {
+        Table { places: HashMap::new(), groups: Vec::new(), cells: 0, bytes: 0 }
+    }
+
+    pub(crate) fn new(grouping: &Grouping) -> Table {
+        let mut table = Table::empty();
+        if grouping.keys.is_empty() {
+            // The group that is there also when no row is.
+            table.insert(Group::new(grouping, Vec::new(), Vec::new()));
+        }
+        table
+    }
+
+    /// Adds the row in the frame to its group.
+    pub(crate) fn gather<'a>(
+        &mut self,
+        grouping: &'a Grouping,
+        frame: &mut Frame<'a>,
+    ) -> Result<()> {
+        let at = self.place(grouping, frame)?;
+        for (number, (_, operand)) in grouping.aggregates.iter().enumerate() {
+            let Some(cell) = eval::eval(operand, frame)? else { continue };
+            let size = cell.footprint();
+            let group = self.groups.get_mut(at);
+            let accumulator = group.and_then(|group| group.accumulators.get_mut(number));
+            if accumulator.is_some_and(|accumulator| accumulator.add(cell)) {
+                self.cells += 1;
+                self.bytes += size;
+            }
+        }
+        self.check()
+    }
+
+    /// The place of the row's group, made if there is none.
+    fn place<'a>(&mut self, grouping: &'a Grouping, frame: &mut Frame<'a>) -> Result<usize> {
+        let mut name = Vec::new();
+        let mut keys = Vec::with_capacity(grouping.keys.len());
+        for key in &grouping.keys {
+            let cell = eval::eval(key, frame)?;
+            sortkey::put(&mut name, cell.as_ref());
+            keys.push(cell);
+        }
+        if let Some(at) = self.places.get(&name) {
+            return Ok(*at);
+        }
+        let keys = keys.into_iter().map(|cell| cell.map(Cell::into_value)).collect();
+        Ok(self.insert(Group::new(grouping, name, keys)))
+    }
+
+    fn insert(&mut self, group: Group) -> usize {
+        let at = self.groups.len();
+        self.cells += group.cells();
+        self.bytes += group.bytes();
+        self.places.insert(group.name.clone(), at);
+        self.groups.push(group);
+        at
+    }
+
+    /// Takes in the groups of another part of the rows.
+    pub(crate) fn merge(&mut self, other: Table) -> Result<()> {
+        for group in other.groups {
+            let place = self.places.get(&group.name).copied();
+            match place.and_then(|at| self.groups.get_mut(at)) {
+                Some(mine) => {
+                    let before = mine.cells();
+                    for (mine, more) in mine.accumulators.iter_mut().zip(group.accumulators) {
+                        mine.merge(more);
+                    }
+                    self.cells += mine.cells() - before;
+                }
+                None => {
+                    self.insert(group);
+                }
+            }
+            self.check()?;
+        }
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.check()
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.cells <= CELLS_MAX && self.bytes <= BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::bad_request(format!(
+            "The query's groups are too large: they may have {CELLS_MAX} keys and aggregates and \
+             take {BYTES_MAX} bytes. Group by fewer values, or filter more."
+        )))
+    }
+
+    /// In the order in which they were first seen.
+    pub(crate) fn into_groups(self) -> impl Iterator<Item = Group> {
+        self.groups.into_iter()
+    }
+}
+
+impl Group {
+    fn new(grouping: &Grouping, name: Vec<u8>, keys: Vec<Option<Value>>) -> Group {
+        let aggregates = grouping.aggregates.iter();
+        let accumulators = aggregates.map(|(aggregate, _)| Accumulator::new(*aggregate)).collect();
+        Group { name, keys, accumulators }
+    }
+
+    fn cells(&self) -> usize {
+        self.keys.len() + self.accumulators.iter().map(Accumulator::held).sum::<usize>()
+    }
+
+    fn bytes(&self) -> usize {
+        let keys = self.keys.iter().flatten().map(|key| Cell::from_ref(key).footprint());
+        self.name.len() + keys.sum::<usize>()
+    }
+
+    /// Puts the keys and the finished aggregates into their slots.
+    pub(crate) fn bind(self, grouping: &Grouping, frame: &mut Frame<'_>) {
+        let aggregates = self.accumulators.into_iter().map(Accumulator::finish);
+        for (slot, value) in (grouping.first_slot..).zip(self.keys.into_iter().chain(aggregates)) {
+            frame.bind(slot, value.map(Cell::from_value));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! SELECT: what is made of a row, and how its members are called.
+
+use super::Lowering;
+use super::from::member_name;
+use crate::ir::{Expr, Projection};
+use crate::sql::ast::{Expr as Written, SelectItem, Selection};
+use crate::sql::error::{SqlError, SqlResult};
+
+/// `check` tells it in other words if there are several sources.
+const NO_STAR: &str = "Invalid query. 'SELECT *' is not valid if FROM clause is omitted.";
+
+impl Lowering<'_> {
+    pub(super) fn projection(
+        &mut self,
+        selection: &Selection,
+        star: Option<Expr>,
+    ) -> SqlResult<Projection> {
+        match selection {
+            Selection::Everything(_) => {
+                star.map(Projection::Value).ok_or_else(|| SqlError::Plain(NO_STAR.to_owned()))
+            }
+            Selection::Value(expr) => Ok(Projection::Value(self.expr(expr)?)),
+            Selection::List(items) => self.members(items).map(Projection::Members),
+        }
+    }
+
+    fn members(&mut self, items: &[SelectItem]) -> SqlResult<Vec<(String, Expr)>> {
+        let mut members = Vec::with_capacity(items.len());
+        let mut unnamed = 0;
+        for item in items {
+            let name = item.alias.clone().or_else(|| name_of(&item.expr)).unwrap_or_else(|| {
+                unnamed += 1;
+                format!("${unnamed}")
+            });
+            members.push((name, self.expr(&item.expr)?));
+        }
+        Ok(distinct(members))
+    }
+}
+
+/// The name of an expression without alias, if it has one: that of the property it reads.
+fn name_of(expr: &Written) -> Option<String> {
+    match expr {
+        Written::Name { name, .. } => Some(name.clone()),
+        Written::Path { steps, .. } => steps.last().and_then(member_name),
+        _ => None,
+    }
+}
+
+/// Of several members with one name the last one counts.
+pub(super) fn distinct(members: Vec<(String, Expr)>) -> Vec<(String, Expr)> {
+    let mut last_of = std::collections::HashMap::new();
+    for (at, (name, _)) in members.iter().enumerate() {
+        last_of.insert(name.clone(), at);
+    }
+    let numbered = members.into_iter().enumerate();
+    let kept = numbered.filter(|(at, (name, _))| last_of.get(name) == Some(at));
+    kept.map(|(_, member)| member).collect()
+}
