@@ -16,6 +16,7 @@ use partita_storage::{Status, Store};
 use crate::access;
 use crate::catalog::{CatalogStore, Container};
 use crate::context::{Access, Context, Work};
+use crate::maintenance::Jobs;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
 use crate::resources::fresh_etag;
@@ -27,6 +28,7 @@ pub struct Database {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
+    pub(crate) jobs: Jobs,
 }
 
 /// What can be chosen about a database.
@@ -108,7 +110,7 @@ impl Database {
         settings: EngineSettings,
     ) -> Result<Arc<Database>> {
         let catalog = CatalogStore::open(Arc::clone(&store))?;
-        Ok(Arc::new(Database { store, catalog, entropy, clock, settings }))
+        Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs: Jobs::default() }))
     }
 
     /// Does an operation.

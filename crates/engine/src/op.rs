@@ -302,6 +302,8 @@ pub enum Outcome {
     /// The container itself is in [`Reply::container`].
     Container {
         change: Change,
+        /// How much of it is indexed by its present policy, in percent.
+        index_progress: u8,
     },
     Containers {
         database: Arc<DatabaseResource>,

@@ -14,6 +14,7 @@ mod check;
 mod config;
 mod failure;
 mod healthcheck;
+mod maintainer;
 mod serve;
 mod system;
 

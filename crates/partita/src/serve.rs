@@ -26,6 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::banner::Banner;
 use crate::config::{Config, PrimaryKey, StoreConfig};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::maintainer::Maintainer;
 use crate::system::{SystemClock, SystemEntropy};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -44,17 +45,23 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let handed: Arc<dyn Clock> = Arc::new(clock);
-    let settings = EngineSettings {
-        default_consistency: config.consistency,
-        ..EngineSettings::default()
-    };
+    let settings =
+        EngineSettings { default_consistency: config.consistency, ..EngineSettings::default() };
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),
         Arc::clone(&entropy),
         settings,
     )?;
-    let served = serve(config, clock, Arc::clone(&database), handed, entropy);
+    let maintained = Maintainer::start(&database);
+    let served = match maintained {
+        Ok(maintainer) => {
+            let served = serve(config, clock, Arc::clone(&database), handed, entropy);
+            maintainer.stop();
+            served
+        }
+        Err(failure) => Err(failure),
+    };
     let closed = database.close().map_err(Failure::from);
     served?;
     closed?;

@@ -17,7 +17,7 @@
 //! counter lets the deletion of a database expect that no container appeared meanwhile.
 
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use partita_model::keycode;
@@ -29,7 +29,7 @@ use partita_storage::{
 
 use super::changes::{Changes, RecordKey, children_key};
 use super::users::{self, permissions_key};
-use super::{Catalog, codec};
+use super::{Catalog, Container, codec};
 
 /// The partition that holds the catalog.
 pub(crate) const CATALOG: PartitionId = PartitionId(0);
@@ -59,6 +59,8 @@ pub(crate) struct CatalogStore {
     /// Held while a new copy is made from a snapshot, so that a later copy has a later snapshot.
     refreshing: Mutex<()>,
     ids: Mutex<IdBlock>,
+    /// Containers as they were before they were changed, as long as an operation holds them.
+    replaced: Mutex<Vec<Weak<Container>>>,
 }
 
 /// The children of a database or user, counted.
@@ -90,6 +92,7 @@ impl CatalogStore {
             current: ArcSwap::from_pointee(catalog),
             refreshing: Mutex::new(()),
             ids: Mutex::new(IdBlock { next: used + 1, reserved_until: used + 1 }),
+            replaced: Mutex::default(),
         })
     }
 
@@ -163,15 +166,38 @@ impl CatalogStore {
         let snapshot = self.store.snapshot(CATALOG)?;
         let mut copy = Catalog::clone(&self.current.load());
         for key in touched {
+            let before = container_of(&copy, key);
             apply(&mut copy, key, snapshot.get(Space::Meta, &key.encode())?)?;
+            if let Some(before) = before {
+                // Noted before anybody can see the new one.
+                let mut replaced = lock(&self.replaced);
+                replaced.retain(|held| held.strong_count() > 0);
+                replaced.push(Arc::downgrade(&before));
+            }
         }
         self.current.store(Arc::new(copy));
         Ok(())
+    }
+
+    /// Does an operation under way know this container under another indexing policy? It may know
+    /// it as it was several changes ago.
+    pub(crate) fn is_held(&self, container: &Container) -> bool {
+        let is_other = |held: Arc<Container>| {
+            held.rid == container.rid && held.policies.current != container.policies.current
+        };
+        lock(&self.replaced).iter().filter_map(Weak::upgrade).any(is_other)
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The container that a record is about.
+fn container_of(catalog: &Catalog, key: &RecordKey) -> Option<Arc<Container>> {
+    let RecordKey::Container { database, name } = key else { return None };
+    let contents = catalog.databases.get(database)?;
+    contents.containers.get(contents.names.get(name)?).cloned()
 }
 
 /// Applies a stored record, or its absence, to a copy of the catalog.

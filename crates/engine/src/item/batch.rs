@@ -10,14 +10,14 @@ use partita_model::{
     Document, Epk, Error, IndexingPolicy, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey,
     Usage, keycode,
 };
-use partita_storage::{Batch, Snapshot, Space};
+use partita_storage::{Batch, Entry, Snapshot, Space};
 
 use super::{Current, Place};
-use crate::catalog::Container;
+use crate::catalog::{Container, Partition};
 use crate::feed;
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
-use crate::record::ItemRecord;
+use crate::record::{ItemRecord, is_indexed};
 
 /// The way of an item from what is stored to what shall be.
 #[derive(Clone, Copy)]
@@ -127,7 +127,8 @@ impl Transition<'_> {
         if let (Some(shape), Some(record)) = (after.shape, self.new)
             && before.shape != after.shape
         {
-            describe_shape(self.to, record, shape, view, batch)?;
+            let place = (&*self.to.container, self.to.partition());
+            describe_shape(place, record, shape, view, batch)?;
         }
         counts.index_entries += exchange(batch, before.keys, after.keys);
         Ok(())
@@ -260,13 +261,13 @@ fn has_price(key: &[u8]) -> bool {
 
 /// Puts a shape into the partition's dictionary unless it is there.
 fn describe_shape(
-    place: &Place,
+    (container, partition): (&Container, &Partition),
     record: &ItemRecord,
     shape: u64,
     view: &dyn Snapshot,
     batch: &mut Batch,
 ) -> Result<()> {
-    let known = &place.partition().shapes;
+    let known = &partition.shapes;
     if shape == UNKNOWN_SHAPE || known.contains(shape) {
         return Ok(());
     }
@@ -275,12 +276,36 @@ fn describe_shape(
         Some(stored) if stored.lsn <= view.lsn() => known.insert(shape),
         Some(_) => {}
         None => {
-            let policy = policy_of(&place.container, record)?;
+            let policy = policy_of(container, record)?;
             let paths = index::dictionary(record.text()?, policy);
             batch.put(Space::Index, keys::shape(shape), paths);
         }
     }
     Ok(())
+}
+
+/// The batch that brings an item from a former policy to the present one: its record's header and
+/// the index entries that differ, nothing else.
+pub(crate) fn brought_over(
+    container: &Container,
+    partition: &Partition,
+    view: &dyn Snapshot,
+    (stored, old): (&Entry, &ItemRecord),
+) -> Result<Batch> {
+    let new = ItemRecord {
+        indexed: is_indexed(old.asked, &container.definition.indexing),
+        policy_version: container.policies.current,
+        ..old.clone()
+    };
+    let mut batch = Batch::new();
+    batch.expect_unchanged(Space::Items, stored.key.to_vec(), stored.record.lsn);
+    batch.put(Space::Items, stored.key.to_vec(), new.encode());
+    let (before, after) = (entries(container, Some(old))?, entries(container, Some(&new))?);
+    if let Some(shape) = after.shape.filter(|shape| before.shape != Some(*shape)) {
+        describe_shape((container, partition), &new, shape, view, &mut batch)?;
+    }
+    exchange(&mut batch, before.keys, after.keys);
+    Ok(batch)
 }
 
 /// All that an item has in the index space: what a check compares.

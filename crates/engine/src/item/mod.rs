@@ -15,7 +15,7 @@ mod read;
 mod transaction;
 mod write;
 
-pub(crate) use batch::derived;
+pub(crate) use batch::{brought_over, derived};
 
 use std::sync::Arc;
 

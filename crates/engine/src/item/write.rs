@@ -135,6 +135,8 @@ impl Database {
         rid: &mut Option<FreshRid>,
     ) -> Result<Prepared> {
         let stored = self.current(work, view, place)?;
+        let renewed = self.renewed(place, stored.as_ref())?;
+        let place = renewed.as_ref().unwrap_or(place);
         let live = stored.as_ref().filter(|current| current.live);
         let draft = match intent.decide(place, live.map(|current| &current.record))? {
             Next::Put(draft) => Some(draft),
@@ -166,6 +168,22 @@ impl Database {
             batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
         }
         Ok(Prepared { batch, counts, outcome: outcome(live, record) })
+    }
+
+    /// The same place in the container as it is now, if the stored version of the item was indexed
+    /// by a policy that came after the request.
+    fn renewed(&self, place: &Place, stored: Option<&Current>) -> Result<Option<Place>> {
+        let rid = place.container.rid;
+        let version = stored.map(|current| current.record.policy_version);
+        if version.is_none_or(|version| place.container.policy(version).is_some()) {
+            return Ok(None);
+        }
+        let catalog = self.catalog.current();
+        let container = catalog.containers(rid.database).find(|container| container.rid == rid);
+        let container = container.ok_or_else(|| {
+            Error::retry_with("The container was changed while the request was served: retry")
+        })?;
+        Ok(Some(Place::new(Arc::clone(container), place.key.clone(), place.id.clone())))
     }
 
     fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {

@@ -82,7 +82,7 @@ impl Database {
         }
         let path = ContainerPath { database: path.0.clone(), container: definition.name };
         work.container = Some(self.find_created(&path, &ids)?);
-        Ok(Outcome::Container { change: Change::Created })
+        Ok(Outcome::Container { change: Change::Created, index_progress: 100 })
     }
 
     pub(crate) fn read_container(
@@ -96,7 +96,8 @@ impl Database {
         if not_modified(condition, &container.etag)? {
             return Ok(Outcome::NotModified { etag: container.etag.to_string() });
         }
-        Ok(Outcome::Container { change: Change::None })
+        let index_progress = self.index_progress(&container);
+        Ok(Outcome::Container { change: Change::None, index_progress })
     }
 
     pub(crate) async fn replace_container(
@@ -120,8 +121,12 @@ impl Database {
             Ok((changes, ()))
         })
         .await?;
-        work.container = Some(self.catalog.current().container(path)?.container);
-        Ok(Outcome::Container { change: Change::Replaced })
+        let container = self.catalog.current().container(path)?.container;
+        let index_progress = self.index_progress(&container);
+        work.container = Some(container);
+        // The items that are there follow the new policy later.
+        self.jobs.ring();
+        Ok(Outcome::Container { change: Change::Replaced, index_progress })
     }
 
     pub(crate) async fn delete_container(

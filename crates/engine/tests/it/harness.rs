@@ -67,7 +67,7 @@ impl Bench {
         }
         let reply = self.create_container("c", throughput, fields);
         assert!(
-            matches!(reply.result, Ok(Outcome::Container { change: Change::Created })),
+            matches!(reply.result, Ok(Outcome::Container { change: Change::Created, .. })),
             "{reply:?}"
         );
         path()

@@ -10,6 +10,7 @@ mod harness;
 mod items;
 mod lists;
 mod model;
+mod policy_change;
 mod races;
 mod restart;
 mod stores;

@@ -134,7 +134,9 @@ fn success(
             let rows = databases.iter().map(|database| database.to_value()).collect();
             feed("", "Databases", rows, continuation, headers)
         }
-        Outcome::Container { change } => container_reply(container, change, headers, frame),
+        Outcome::Container { change, index_progress } => {
+            container_reply(container, (change, index_progress), headers, frame)
+        }
         Outcome::Containers { database, containers, continuation } => {
             let rows = containers.iter().map(|container| container.to_value()).collect();
             feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
@@ -203,7 +205,7 @@ fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Res
 
 fn container_reply(
     container: Option<&Container>,
-    change: Change,
+    (change, index_progress): (Change, u8),
     mut headers: HeaderMap,
     frame: &Frame<'_>,
 ) -> Response {
@@ -212,11 +214,11 @@ fn container_reply(
     };
     let mut body = container.to_value();
     if frame.shape.quota {
-        // Changes of the indexing policy take effect with their commit.
-        headers.insert(headers::INDEX_PROGRESS, HeaderValue::from_static("100"));
+        let progress = HeaderValue::from(u16::from(index_progress));
         if container.definition.indexing.mode() == IndexingMode::Lazy {
-            headers.insert(headers::LAZY_INDEX_PROGRESS, HeaderValue::from_static("100"));
+            headers.insert(headers::LAZY_INDEX_PROGRESS, progress.clone());
         }
+        headers.insert(headers::INDEX_PROGRESS, progress);
         if let Some(statistics) = &frame.statistics {
             headers::put(&mut headers, headers::RESOURCE_QUOTA, partitions::QUOTA);
             headers::put(&mut headers, headers::RESOURCE_USAGE, partitions::usage(statistics));
