@@ -22,6 +22,8 @@ mod compare;
 mod eval;
 mod facts;
 mod filter;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod function;
 mod hash;
 mod ir;
