@@ -22,9 +22,9 @@ mod compare;
 mod eval;
 mod facts;
 mod filter;
+mod function;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod function;
 mod hash;
 mod ir;
 mod like;

@@ -230,7 +230,7 @@ impl Printer {
             Expr::Literal(value) => self.value(value),
             Expr::Name { name, .. } | Expr::Parameter { name, .. } => self.put(name),
             Expr::Path { base, steps, .. } => {
-                self.expr(base);
+                self.base(base);
                 self.steps(steps);
             }
             Expr::Array(elements) => {
@@ -251,6 +251,14 @@ impl Printer {
                 self.put(")");
             }
         }
+    }
+
+    /// What a path starts with. A number would take the dot for its own, and leave its minus.
+    fn base(&mut self, base: &Expr) {
+        let number = matches!(base, Expr::Literal(Value::Number(_)));
+        self.put(if number { "(" } else { "" });
+        self.expr(base);
+        self.put(if number { ")" } else { "" });
     }
 
     /// What stands in brackets.

@@ -185,10 +185,9 @@ impl Parser<'_> {
             _ => return self.postfix(),
         };
         self.advance()?;
-        let before_number = matches!(self.token.kind, TokenKind::Number(_));
         let operand = self.nested(Self::unary)?;
         match (operator, &operand) {
-            (UnaryOperator::Minus, Expr::Literal(Value::Number(number))) if before_number => {
+            (UnaryOperator::Minus, Expr::Literal(Value::Number(number))) if !signed(*number) => {
                 Ok(Expr::Literal(Value::Number(negative(*number))))
             }
             _ => Ok(Expr::Unary { operator, operand: Box::new(operand) }),
@@ -217,6 +216,14 @@ fn tightness(operator: BinaryOperator) -> (bool, bool, Option<u8>) {
     let row = OPERATORS.iter().find(|(.., known)| *known == operator);
     let tightness = row.map(|(_, tightness, _)| *tightness);
     (operator == BinaryOperator::And, operator == BinaryOperator::Or, tightness)
+}
+
+/// Does the number have a minus already?
+fn signed(number: Number) -> bool {
+    match number {
+        Number::Int(integer) => integer < 0,
+        Number::Double(double) => double.is_sign_negative(),
+    }
 }
 
 /// A minus in front of a number literal belongs to the literal. The least integer is written as the
