@@ -1,6 +1,7 @@
 //! Calls: is there such a function, and may it be called so and here?
 
 use super::Checker;
+use crate::aggregate::Aggregate;
 use crate::function::Function;
 use crate::sql::ast::Expr;
 use crate::sql::error::Span;
@@ -104,9 +105,7 @@ impl<'a> Checker<'a> {
 }
 
 pub(super) fn is_aggregate(name: &str) -> bool {
-    const AGGREGATES: [&str; 8] =
-        ["AVG", "COUNT", "COUNTIF", "MAKELIST", "MAKESET", "MAX", "MIN", "SUM"];
-    AGGREGATES.iter().any(|aggregate| aggregate.eq_ignore_ascii_case(name))
+    Aggregate::by_name(name).is_some()
 }
 
 pub(super) fn is_full_text_score(name: &str) -> bool {
