@@ -14,7 +14,7 @@ use crate::ir::{Expr, Projection, Query, Source};
 use crate::scope::Scope;
 use crate::sql::ast::{self, Selection};
 use crate::sql::error::{SqlError, SqlResult};
-use crate::sql::{lower, parser};
+use crate::sql::{check, lower, parser};
 
 /// A parsed filter, ready to be asked about any number of rows.
 ///
@@ -43,6 +43,7 @@ impl Filter {
     pub fn parse_query(text: &str, parameters: &[(String, Value)]) -> Result<Filter> {
         let read = || {
             let written = parser::parse_query(text)?;
+            check::check(&written, text, parameters)?;
             refuse_clauses(&written)?;
             of_query(lower::query(&written, parameters, &[])?)
         };
@@ -51,7 +52,11 @@ impl Filter {
 
     /// Parses the condition of a patch, `FROM x [WHERE expr]`; fails as [`Filter::parse_query`].
     pub fn parse_condition(text: &str) -> Result<Filter> {
-        let read = || of_query(lower::condition(&parser::parse_condition(text)?)?);
+        let read = || {
+            let written = parser::parse_condition(text)?;
+            check::check_condition(&written, text)?;
+            of_query(lower::condition(&written)?)
+        };
         read().map_err(|error| error.into_error(text))
     }
 

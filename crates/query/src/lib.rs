@@ -28,7 +28,6 @@ pub mod fuzzing;
 mod hash;
 mod ir;
 mod like;
-#[allow(dead_code)]
 mod partition_filter;
 mod plan;
 mod query;

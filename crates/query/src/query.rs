@@ -9,18 +9,20 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{ComputedProperty, Document, Result, Value};
+use partita_model::{ComputedProperty, Document, PartitionKeyDefinition, Result, Value};
 
 use crate::cell::Cell;
 use crate::eval::{self, Frame};
 use crate::facts::Facts;
 use crate::hash;
 use crate::ir;
+use crate::partition_filter::{self, PartitionFilter};
 use crate::run::group::Table;
 use crate::run::{self, GO_ON, write};
 use crate::scope::{Scope, ScopeSettings};
 use crate::sortkey;
-use crate::sql::{lower, parser};
+use crate::sql::error::SqlError;
+use crate::sql::{ast, check, lower, parser};
 
 /// A query with its parameters, ready to run. Cheap to clone.
 ///
@@ -38,6 +40,8 @@ pub struct Query(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    written: ast::Query,
+    parameters: Vec<(String, Value)>,
     meaning: ir::Query,
     facts: Facts,
 }
@@ -66,17 +70,24 @@ impl Query {
     ) -> Result<Query> {
         let read = || {
             let written = parser::parse_query(text)?;
+            check::check(&written, text, parameters)?;
             let meaning = lower::query(&written, parameters, computed)?;
-            Ok((Facts::new(&written, &meaning), meaning))
+            Ok((written, meaning))
         };
-        let (facts, meaning) =
-            read().map_err(|error: crate::sql::error::SqlError| error.into_error(text))?;
-        Ok(Query(Arc::new(Inner { meaning, facts })))
+        let (written, meaning) = read().map_err(|error: SqlError| error.into_error(text))?;
+        let facts = Facts::new(&written, &meaning);
+        let parameters = parameters.to_vec();
+        Ok(Query(Arc::new(Inner { written, parameters, meaning, facts })))
     }
 
     /// What is to be known about the query without running it.
     pub fn facts(&self) -> &Facts {
         &self.0.facts
+    }
+
+    /// Where the query has to look among items whose partition key is so defined.
+    pub fn partition_filter(&self, key: &PartitionKeyDefinition) -> PartitionFilter {
+        partition_filter::partition_filter(&self.0.written, &self.0.parameters, key)
     }
 
     /// What the query means.

@@ -32,7 +32,6 @@ pub(crate) fn query(
     parameters: &Parameters,
     computed: &[ComputedProperty],
 ) -> SqlResult<Query> {
-    check_parameters(parameters)?;
     Lowering::new(parameters, computed).query(written, Sight::Container)
 }
 
@@ -52,17 +51,6 @@ pub(crate) fn condition(written: &Condition) -> SqlResult<Query> {
         top: None,
         offset_limit: None,
     })
-}
-
-fn check_parameters(parameters: &Parameters) -> SqlResult<()> {
-    let mut names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    match names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b) {
-        Some((name, _)) => Err(SqlError::Plain(format!(
-            "Invalid query. Specified duplicate parameter name '{name}'."
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// What the first name of a FROM clause can mean.

@@ -10,7 +10,7 @@ use crate::function::Function;
 use crate::ir::{ConstantSet, Expr, Step, UnaryOperator};
 use crate::like::Pattern;
 use crate::sql::ast::{Expr as Written, PathStep};
-use crate::sql::error::{Span, SqlError, SqlResult};
+use crate::sql::error::{SqlError, SqlResult};
 
 impl Lowering<'_> {
     pub(super) fn expr(&mut self, written: &Written) -> SqlResult<Expr> {
@@ -53,7 +53,7 @@ impl Lowering<'_> {
             Written::In { .. } | Written::Between { .. } | Written::Like { .. } => {
                 self.predicate(written)?
             }
-            Written::Call { name, span, arguments, .. } => self.call(name, *span, arguments)?,
+            Written::Call { name, arguments, .. } => self.call(name, arguments)?,
             Written::Udf { name, arguments, .. } => {
                 Expr::Udf { name: name.clone(), arguments: self.list(arguments)? }
             }
@@ -135,7 +135,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn call(&mut self, name: &str, span: Span, arguments: &[Written]) -> SqlResult<Expr> {
+    fn call(&mut self, name: &str, arguments: &[Written]) -> SqlResult<Expr> {
         let mut arguments = self.list(arguments)?;
         if let Some(aggregate) = Aggregate::by_name(name) {
             // `check` has counted the arguments.
@@ -145,9 +145,6 @@ impl Lowering<'_> {
         let Some(function) = Function::by_name(name) else {
             return Err(SqlError::unsupported(format!("the function {name}")));
         };
-        if let Some(message) = function.count_complaint(arguments.len()) {
-            return Err(SqlError::Coded { code: "SC2050", span, message });
-        }
         if let Some(family) = function.refusal() {
             return Err(SqlError::unsupported(format!("the {family} function {name}")));
         }
