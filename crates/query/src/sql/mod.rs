@@ -5,7 +5,6 @@
 //! that is what the service's clients expect.
 
 pub(crate) mod ast;
-#[allow(dead_code)]
 pub(crate) mod check;
 pub(crate) mod error;
 pub(crate) mod identity;
