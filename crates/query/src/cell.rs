@@ -68,6 +68,19 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// A scalar whose literal is not known: an integral double is the integer.
+    pub(crate) fn from_scalar(scalar: Scalar<'a>) -> Cell<'a> {
+        match scalar {
+            Scalar::Null => Cell::Null,
+            Scalar::Bool(value) => Cell::Bool(value),
+            Scalar::Number(double) => {
+                let number = Number::Double(double);
+                Cell::Number(number.as_i64().map_or(number, Number::Int))
+            }
+            Scalar::String(text) => Cell::String(text),
+        }
+    }
+
     /// A whole item.
     pub(crate) fn from_document(document: Document<'a>) -> Cell<'a> {
         Cell::Text(document.raw())

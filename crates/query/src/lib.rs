@@ -16,6 +16,7 @@
 //! Invariant: no text and no row makes this crate panic or recurse without bound. Nesting is
 //! limited while parsing; chains of operators are lists, so their length costs no stack.
 
+pub mod access;
 mod aggregate;
 mod cell;
 mod compare;

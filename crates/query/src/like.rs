@@ -15,6 +15,17 @@ enum Piece {
     Set { negated: bool, ranges: Vec<(char, char)> },
 }
 
+/// What follows the fixed beginning of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing: the pattern is a text.
+    Nothing,
+    /// `%` and no more.
+    Anything,
+    /// Something to be matched.
+    Pattern,
+}
+
 impl Pattern {
     /// Every text is a pattern: a bracket that never closes stands for itself.
     pub(crate) fn new(text: &str, escape: Option<char>) -> Pattern {
@@ -43,6 +54,21 @@ impl Pattern {
             });
         }
         Pattern(pieces)
+    }
+
+    /// The text with which every match begins, and what follows it.
+    pub(crate) fn beginning(&self) -> (String, Rest) {
+        let literal = |piece: &Piece| match piece {
+            Piece::One(character) => Some(*character),
+            Piece::AnyRun | Piece::AnyOne | Piece::Set { .. } => None,
+        };
+        let text: String = self.0.iter().map_while(literal).collect();
+        let rest = match self.0.get(text.chars().count()..) {
+            None | Some([]) => Rest::Nothing,
+            Some([Piece::AnyRun]) => Rest::Anything,
+            Some(_) => Rest::Pattern,
+        };
+        (text, rest)
     }
 
     pub(crate) fn matches(&self, text: &str) -> bool {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use partita_model::{ComputedProperty, Document, PartitionKeyDefinition, Result, Value};
 
+use crate::access::{self, Access};
 use crate::cell::Cell;
 use crate::eval::{self, Frame};
 use crate::facts::Facts;
@@ -44,6 +45,7 @@ struct Inner {
     parameters: Vec<(String, Value)>,
     meaning: ir::Query,
     facts: Facts,
+    access: Access,
 }
 
 /// One result.
@@ -76,8 +78,9 @@ impl Query {
         };
         let (written, meaning) = read().map_err(|error: SqlError| error.into_error(text))?;
         let facts = Facts::new(&written, &meaning);
+        let access = access::access(&meaning);
         let parameters = parameters.to_vec();
-        Ok(Query(Arc::new(Inner { written, parameters, meaning, facts })))
+        Ok(Query(Arc::new(Inner { written, parameters, meaning, facts, access })))
     }
 
     /// What is to be known about the query without running it.
@@ -88,6 +91,11 @@ impl Query {
     /// Where the query has to look among items whose partition key is so defined.
     pub fn partition_filter(&self, key: &PartitionKeyDefinition) -> PartitionFilter {
         partition_filter::partition_filter(&self.0.written, &self.0.parameters, key)
+    }
+
+    /// Which items can have a row, as far as indexes can tell.
+    pub fn access(&self) -> &Access {
+        &self.0.access
     }
 
     /// What the query means.
@@ -150,6 +158,14 @@ impl Run<'_> {
             GO_ON
         })?;
         Ok(())
+    }
+
+    /// The truth value of an expression over one value, which is in slot 0.
+    pub(crate) fn truth_of(&mut self, expr: &ir::Expr, value: Cell<'_>) -> Result<Option<bool>> {
+        self.scope.begin_item();
+        let mut frame = Frame::new(None, &self.scope);
+        frame.bind(0, Some(value));
+        Ok(eval::eval(expr, &mut frame)?.and_then(|cell| cell.as_bool()))
     }
 
     /// Does FROM and WHERE leave a row of this item?
