@@ -83,7 +83,9 @@ const QUESTIONS: [Question; 7] = [
 
 pub(crate) async fn run(options: &QueryOptions) -> Result<()> {
     let scratch = scratch(options.data_dir.as_deref(), "queries")?;
-    let partita = Server::partita(&options.binary, &scratch.join("partita"))?;
+    // As much memory as the other side's shared buffers.
+    let cache = ["--cache-mb", "4096"];
+    let partita = Server::partita_with(&options.binary, &scratch.join("partita"), &cache)?;
     make_container(partita.address, EIGHT_PARTITIONS).await?;
     let started = Instant::now();
     fill_partita(&partita, options.documents).await?;

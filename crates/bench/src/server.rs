@@ -16,11 +16,21 @@ pub(crate) struct Server {
 impl Server {
     /// Partita on a free port with its default settings.
     pub(crate) fn partita(binary: &Path, data_dir: &Path) -> Result<Server> {
+        Server::partita_with(binary, data_dir, &[])
+    }
+
+    /// The same with these arguments besides.
+    pub(crate) fn partita_with(
+        binary: &Path,
+        data_dir: &Path,
+        arguments: &[&str],
+    ) -> Result<Server> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut child = Command::new(binary)
             .args(["serve", "--listen", &address.to_string(), "--log-format", "json"])
             .args(["--log-level", "warn"])
+            .args(arguments)
             .arg("--data-dir")
             .arg(data_dir)
             .stdout(Stdio::piped())

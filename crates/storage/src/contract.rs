@@ -26,7 +26,7 @@
 //! The shape is made for remote stores too: reads come in batches, writes never block the caller,
 //! and a ticket can be awaited by a task or waited for by a thread.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 use partita_model::Lsn;
@@ -257,4 +257,36 @@ pub trait Snapshot: Send + Sync {
         direction: Direction,
         limit: ScanLimit,
     ) -> Result<Page>;
+
+    /// Shows the entries of a range one after another, until `visit` has seen enough. They are
+    /// borrowed, nothing is gathered: this is for looking at very many of which few are kept.
+    ///
+    /// A store that has no better way reads pages.
+    fn walk(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        const PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 1 << 20 };
+        let mut rest = range.clone();
+        loop {
+            let page = self.scan(space, &rest, direction, PAGE)?;
+            for entry in &page.entries {
+                if visit(&entry.key, &entry.record.value).is_break() {
+                    return Ok(());
+                }
+            }
+            let Some(last) = page.entries.last().filter(|_| page.more) else { return Ok(()) };
+            let bound = Bound::Excluded(last.key.to_vec());
+            match direction {
+                Direction::Forward => rest.start = bound,
+                Direction::Backward => rest.end = bound,
+            }
+        }
+    }
 }
+
+/// Sees one entry: its key and its value.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;

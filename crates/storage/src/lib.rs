@@ -24,7 +24,7 @@ mod ticket;
 
 pub use contract::{
     Batch, Commit, Direction, Entry, Expect, KeyRange, Page, PartitionId, Record, Result,
-    ScanLimit, Snapshot, Space, Status, Store, Write, counter,
+    ScanLimit, Snapshot, Space, Status, Store, Visit, Write, counter,
 };
 pub use embedded::{Durability, EmbeddedSettings, EmbeddedStore, Report, check};
 pub use error::StorageError;

@@ -21,7 +21,7 @@ pub const KEY_BYTES_MAX: usize = 65_000;
 pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The bytes of an LSN in front of a stored value and inside a feed key.
-const LSN_BYTES: usize = 8;
+pub(crate) const LSN_BYTES: usize = 8;
 
 /// A valid batch whose keys carry the store's prefix.
 #[derive(Debug)]
@@ -259,10 +259,13 @@ fn check_log_keys(changes: &[Change], prefix_bytes: usize, lsn: Lsn) -> Result<(
 /// Takes a stored value apart.
 pub(crate) fn record(stored: Bytes) -> Result<Record> {
     let Some(head) = stored.first_chunk::<LSN_BYTES>() else {
-        let length = stored.len();
-        return Err(StorageError::Corrupt(format!("a record of {length} bytes has no LSN")));
+        return Err(no_lsn(&stored));
     };
     Ok(Record { lsn: Lsn(u64::from_be_bytes(*head)), value: stored.slice(LSN_BYTES..) })
+}
+
+pub(crate) fn no_lsn(stored: &[u8]) -> StorageError {
+    StorageError::Corrupt(format!("a record of {} bytes has no LSN", stored.len()))
 }
 
 #[cfg(test)]

@@ -26,9 +26,10 @@ use super::health::Health;
 use super::keys::{PREFIX_BYTES, stored_key, stored_range};
 use crate::contract::{
     Direction, Entry, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
+    Visit,
 };
 use crate::error::StorageError;
-use crate::prepared::record;
+use crate::prepared::{LSN_BYTES, no_lsn, record};
 use crate::range::PageBuilder;
 
 /// The four keyspaces of a lane.
@@ -172,6 +173,35 @@ impl Snapshot for EmbeddedSnapshot {
         }
         self.check()?;
         Ok(page.finish())
+    }
+
+    fn walk(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        self.check()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let range = stored_range(self.partition, range);
+        let keyspace = self.view.spaces.get(space);
+        let mut found = self.view.snapshot.range(keyspace, (range.start, range.end));
+        loop {
+            let next = match direction {
+                Direction::Forward => found.next(),
+                Direction::Backward => found.next_back(),
+            };
+            let Some(next) = next else { break };
+            let (key, stored) = next.into_inner().map_err(engine_error)?;
+            let value = stored.get(LSN_BYTES..).ok_or_else(|| no_lsn(&stored))?;
+            if visit(key.get(PREFIX_BYTES..).unwrap_or_default(), value).is_break() {
+                break;
+            }
+        }
+        self.check()
     }
 }
 

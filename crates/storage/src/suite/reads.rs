@@ -1,6 +1,6 @@
 //! Cases about snapshots, point reads and scans.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use super::{Case, P, Rig, commit, delete, get, keys, open_with_partition, put, snapshot};
 use crate::contract::{Batch, Direction, KeyRange, Page, ScanLimit, Snapshot, Space, Store};
@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     ("a scan respects its bounds", a_scan_respects_its_bounds),
     ("pages end at their limits", pages_end_at_their_limits),
     ("pages together are the range", pages_together_are_the_range),
+    ("a walk shows what pages hold", a_walk_shows_what_pages_hold),
 ];
 
 fn a_snapshot_does_not_change(rig: &dyn Rig) {
@@ -168,4 +169,41 @@ fn pages_together_are_the_range(rig: &dyn Rig) {
     }
     let expected: Vec<_> = (0..500).map(|number| format!("{number:04}").into_bytes()).collect();
     assert_eq!(found, expected);
+}
+
+fn a_walk_shows_what_pages_hold(rig: &dyn Rig) {
+    let store = open_with_partition(rig);
+    let mut batch = Batch::new();
+    for n in 0..2_500_u32 {
+        batch.put(Space::Index, format!("{n:05}").into_bytes(), n.to_be_bytes().to_vec());
+    }
+    commit(&*store, P, batch).expect("a commit");
+    let view = snapshot(&*store, P);
+    let between = |start: &str, end: &str| KeyRange {
+        start: Bound::Included(start.as_bytes().to_vec()),
+        end: Bound::Excluded(end.as_bytes().to_vec()),
+    };
+    for (range, enough) in [
+        (between("00000", "03000"), 9_999),
+        (between("01000", "01010"), 9_999),
+        (between("5", "4"), 1),
+        (between("00007", "02000"), 1_234),
+    ] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let limit = ScanLimit { entries_max: enough, bytes_max: usize::MAX };
+            let page = view.scan(Space::Index, &range, direction, limit).expect("a page");
+            let mut shown = Vec::new();
+            let visited = view.walk(Space::Index, &range, direction, &mut |key, value| {
+                shown.push((key.to_vec(), value.to_vec()));
+                if shown.len() < enough {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            visited.expect("a walk");
+            let held = page.entries.iter().map(|e| (e.key.to_vec(), e.record.value.to_vec()));
+            assert!(held.eq(shown.iter().cloned()), "{range:?} {direction:?}");
+        }
+    }
 }
