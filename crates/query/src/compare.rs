@@ -5,6 +5,7 @@
 //! two values of one scalar type; anything else has none, which makes `<` and its kin undefined.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use partita_model::{Number, Value};
 
@@ -28,6 +29,11 @@ pub(crate) fn equal(a: &Cell<'_>, b: &Cell<'_>) -> bool {
 pub(crate) fn contains_members(whole: &Cell<'_>, part: &Cell<'_>) -> bool {
     with_tree(whole, |whole| {
         with_tree(part, |part| match (whole, part) {
+            // Looking up a name walks the object: many names are looked up in a map.
+            (Value::Object(whole), Value::Object(part)) if part.len() > 16 => {
+                let whole: HashMap<&str, &Value> = whole.iter().collect();
+                part.iter().all(|(name, value)| whole.get(name) == Some(&value))
+            }
             (Value::Object(whole), Value::Object(part)) => {
                 part.iter().all(|(name, value)| whole.get(name) == Some(value))
             }

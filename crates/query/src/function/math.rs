@@ -74,9 +74,15 @@ pub(super) fn floor<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
 /// `LOG(number [, base])`
 pub(super) fn log<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let number = arguments.double(0)?;
-    Some(double(match arguments.is_written(1) {
-        true => number.ln() / arguments.double(1)?.ln(),
-        false => number.ln(),
+    if !arguments.is_written(1) {
+        return Some(double(number.ln()));
+    }
+    let base = arguments.double(1)?;
+    // The quotient of two rounded logarithms misses the last digit of common ones.
+    Some(double(match base {
+        10.0 => number.log10(),
+        2.0 => number.log2(),
+        _ => number.ln() / base.ln(),
     }))
 }
 
@@ -194,6 +200,10 @@ mod tests {
             ("LOG 0", "-inf"),
             ("LOG10 1000", "3"),
             ("LOG 100 10", "2"),
+            ("LOG 2 10", "0.3010299956639812"),
+            ("LOG 8 2", "3"),
+            ("LOG 9 3", "2"),
+            ("LOG 9 1", "inf"),
             ("LOG 100 undefined", "undefined"),
             ("EXP 1", "2.718281828459045"),
             ("POWER 2 10", "1024"),

@@ -8,6 +8,7 @@ use super::arguments::Arguments;
 use super::array::{self, elements};
 use super::room;
 use crate::cell::Cell;
+use crate::compare;
 use crate::scope::Scope;
 use partita_model::{Document, Result, Value};
 use std::collections::HashMap;
@@ -44,7 +45,7 @@ impl<'c> Set<'c> {
     /// Adds the value; was it missing?
     fn insert(&mut self, cell: Cell<'c>) -> bool {
         let bucket = self.buckets.entry(hash(&cell, &self.keys)).or_default();
-        let is_new = !bucket.iter().any(|known| array::equal(known, &cell));
+        let is_new = !bucket.iter().any(|known| compare::equal(known, &cell));
         if is_new {
             bucket.push(cell);
         }
@@ -53,13 +54,13 @@ impl<'c> Set<'c> {
 
     fn contains(&self, cell: &Cell<'_>) -> bool {
         let bucket = self.buckets.get(&hash(cell, &self.keys));
-        bucket.is_some_and(|bucket| bucket.iter().any(|known| array::equal(known, cell)))
+        bucket.is_some_and(|bucket| bucket.iter().any(|known| compare::equal(known, cell)))
     }
 
     fn remove(&mut self, cell: &Cell<'_>) {
         let key = hash(cell, &self.keys);
         if let Some(bucket) = self.buckets.get_mut(&key) {
-            bucket.retain(|known| !array::equal(known, cell));
+            bucket.retain(|known| !compare::equal(known, cell));
             if bucket.is_empty() {
                 self.buckets.remove(&key);
             }

@@ -380,7 +380,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         F::ObjectToArray,
         &["OBJECTTOARRAY", "OBJECT_TO_ARRAY"],
-        NoneOrAll(1, 3),
+        Between(1, 3),
         Scoped(array::of_object),
     ),
     row(
