@@ -171,4 +171,57 @@ mod tests {
         let error = distance.apply(vec![None, None], &Scope::new(0, 0)).unwrap_err();
         assert!(error.message.contains("the function ST_DISTANCE (spatial)"), "{error}");
     }
+
+    /// Arguments at the edges of what functions expect.
+    const ODD_ARGUMENTS: [&str; 30] = [
+        "undefined",
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "1",
+        "3",
+        "min",
+        "9223372036854775807",
+        "0.5",
+        "-0.0",
+        "1e300",
+        "-1e300",
+        "NaN",
+        "Infinity",
+        r#""""#,
+        r#""a""#,
+        r#""é😀\u0000b""#,
+        r#""2024-02-29T23:59:59.9999999Z""#,
+        r#""0001-01-01""#,
+        r#""yyyy""#,
+        r#""ns""#,
+        r#""(a|b)*[""#,
+        r#""mix""#,
+        "[]",
+        r#"[1,"a",[2],{"b":3},null]"#,
+        r#"["a","b"]"#,
+        "{}",
+        r#"{"a":{"b":[1]},"_rid":"36ZyAPW+uN8NAAAAAAAAAA=="}"#,
+    ];
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn no_arguments_make_a_function_panic(
+            at in 0..table::ROWS.len(),
+            arguments in proptest::collection::vec(0..ODD_ARGUMENTS.len(), 0..8),
+        ) {
+            let function = table::ROWS[at].function;
+            let fits = |count: &usize| function.count_complaint(*count).is_none();
+            if let Some(count) = (0..=arguments.len()).rev().find(fits) {
+                let texts = arguments.iter().take(count).map(|at| ODD_ARGUMENTS[*at]);
+                let call: Vec<&str> = std::iter::once(function.name()).chain(texts).collect();
+                // It also compares arguments that are trees with the same as texts.
+                testing::call(&call.join(" "));
+            }
+        }
+    }
 }

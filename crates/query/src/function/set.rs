@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_elements_are_no_trouble() {
+    fn many_elements_take_no_square_of_their_number() {
         let numbers = |range: std::ops::Range<u32>| {
             format!("[{}]", range.map(|n| n.to_string()).collect::<Vec<_>>().join(","))
         };
-        let (a, b) = (numbers(0..100_000), numbers(50_000..150_000));
+        let (a, b) = (numbers(0..60_000), numbers(30_000..90_000));
         let common = call(&format!("SETINTERSECT {a} {b}"));
-        assert_eq!(call(&format!("ARRAY_LENGTH {common}")), "50000");
+        assert_eq!(call(&format!("ARRAY_LENGTH {common}")), "30000");
         assert_eq!(call(&format!("SETEQUAL {a} {b}")), "false");
     }
 
