@@ -94,7 +94,7 @@ fn string(text: &str, seed: u128) -> u128 {
 
 /// A number counts as the nearest double and what that leaves out.
 fn number(number: Number, seed: u128) -> u128 {
-    let mut bytes = [0; 16];
+    let mut bytes = [0; 10];
     let (double, left_out) = match number {
         Number::Int(int) => exact_double(int),
         // Minus zero equals zero.

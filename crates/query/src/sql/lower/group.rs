@@ -23,7 +23,7 @@ impl Lowering<'_> {
         own: Own,
         keys: Vec<Expr>,
         projection: &mut Projection,
-        order_by: &mut [OrderColumn],
+        order_by: &mut Vec<OrderColumn>,
     ) -> SqlResult<Option<Grouping>> {
         let mut regrouping =
             Regrouping { own, first_slot: self.next_slot, keys, aggregates: Vec::new() };
@@ -31,10 +31,8 @@ impl Lowering<'_> {
             Projection::Value(expr) => std::slice::from_ref(expr).iter().collect::<Vec<_>>(),
             Projection::Members(members) => members.iter().map(|(_, expr)| expr).collect(),
         };
-        let has_aggregate = exprs()
-            .into_iter()
-            .chain(order_by.iter().map(|column| &column.expr))
-            .any(|expr| expr.any(&|expr| matches!(expr, Expr::Aggregate(..))));
+        let has_aggregate =
+            exprs().into_iter().any(|expr| expr.any(&|expr| matches!(expr, Expr::Aggregate(..))));
         if regrouping.keys.is_empty() && !has_aggregate {
             return Ok(None);
         }
@@ -44,7 +42,13 @@ impl Lowering<'_> {
                 members.iter_mut().try_for_each(|(_, expr)| regrouping.expr(expr))?;
             }
         }
-        order_by.iter_mut().try_for_each(|column| regrouping.expr(&mut column.expr))?;
+        match regrouping.keys.is_empty() {
+            // There is one row: it has no order, whatever is written.
+            true => order_by.clear(),
+            false => {
+                order_by.iter_mut().try_for_each(|column| regrouping.expr(&mut column.expr))?;
+            }
+        }
         let Regrouping { first_slot, keys, aggregates, .. } = regrouping;
         self.take_slots(keys.len() + aggregates.len());
         Ok(Some(Grouping { first_slot, keys, aggregates }))
