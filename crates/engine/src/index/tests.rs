@@ -135,6 +135,20 @@ fn shapes_are_equal_if_the_same_paths_have_the_same_kinds() {
     );
 }
 
+#[test]
+fn columns_are_the_sort_keys_of_queries() {
+    let index = two_columns([true, false]);
+    for text in ["null", "false", "-0.0", "1e300", r#""x""#, "[]", r#"[1,{"a":2}]"#, "{}"] {
+        let document = format!(r#"{{"a":{text}}}"#);
+        let policy = policy_of(&index);
+        let mut keys = Vec::new();
+        composite::put_keys(&mut keys, Document::new(&document), 1, &policy);
+        let value = Value::parse(text.as_bytes()).unwrap();
+        let expected = [partita_query::sort_key(Some(&value)), partita_query::sort_key(None)];
+        assert_eq!(columns_of(&keys[0], &index).unwrap(), expected, "{text}");
+    }
+}
+
 /// Scalars around those that are hard to keep in order.
 fn scalar() -> impl Strategy<Value = Scalar<'static>> {
     let letters = prop::sample::select(&['\0', 'a', 'b', '\u{FFFF}', '\u{10000}', 'ä'][..]);
@@ -225,6 +239,15 @@ fn two_columns(descending: [bool; 2]) -> CompositeIndex {
     policy(&json).composite()[0].clone()
 }
 
+/// The policy with this index only.
+fn policy_of(index: &CompositeIndex) -> IndexingPolicy {
+    let column = |n: usize| {
+        let order = if index.paths[n].descending { "descending" } else { "ascending" };
+        format!(r#"{{"path":"{}","order":"{order}"}}"#, index.paths[n].text)
+    };
+    policy(&format!(r#"{{"compositeIndexes":[[{},{}]]}}"#, column(0), column(1)))
+}
+
 /// The key of an item's entry in a composite index.
 fn composite_key(
     index: &CompositeIndex,
@@ -235,11 +258,7 @@ fn composite_key(
     let a = a.as_ref().map_or(String::new(), |a| format!(r#""a":{},"#, json(a)));
     let b = b.as_ref().map_or(String::new(), |b| format!(r#""c":{}"#, json(b)));
     let text = format!(r#"{{{a}"b":{{{b}}}}}"#);
-    let policy = policy(&format!(
-        r#"{{"compositeIndexes":[[{{"path":"/a","order":"{}"}},{{"path":"/b/c","order":"{}"}}]]}}"#,
-        if index.paths[0].descending { "descending" } else { "ascending" },
-        if index.paths[1].descending { "descending" } else { "ascending" },
-    ));
+    let policy = policy_of(index);
     let mut keys = Vec::new();
     composite::put_keys(&mut keys, Document::new(&text), rid, &policy);
     keys.pop().unwrap()

@@ -1,8 +1,9 @@
-//! Values in keys: sort keys, with long strings cut.
+//! Values in keys: the sort keys of queries, with long strings cut. Scalars are encoded here again
+//! because that happens for every leaf of every write; a test compares the two.
 
 use std::borrow::Cow;
 
-use partita_model::{Raw, RawKind, Scalar, keycode};
+use partita_model::{Raw, Scalar, keycode};
 
 const UNDEFINED: u8 = 0x00;
 const NULL: u8 = 0x01;
@@ -12,7 +13,7 @@ const STRING: u8 = 0x08;
 pub(super) const ARRAY: u8 = 0x0B;
 pub(super) const OBJECT: u8 = 0x0C;
 
-/// What follows the tag of an array or object in a column.
+/// What follows the tag of an array or object in a column: they sort by their hash.
 const HASH_BYTES: usize = 16;
 
 /// The end of a string that was cut: see [`keycode::put_utf16_order_cut`].
@@ -35,8 +36,7 @@ pub(super) fn put_any(out: &mut Vec<u8>, value: Option<Raw<'_>>, string_bytes_ma
     if let Some(scalar) = raw.scalar() {
         return put_scalar(out, &scalar, string_bytes_max);
     }
-    out.push(if raw.kind() == RawKind::Array { ARRAY } else { OBJECT });
-    out.extend_from_slice(&[0; HASH_BYTES]);
+    out.extend_from_slice(&partita_query::sort_key(Some(&raw.to_value())));
 }
 
 /// Is this encoded value a string that was cut?
