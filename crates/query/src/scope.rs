@@ -115,7 +115,12 @@ impl Scope {
 
     /// Counts one step of work.
     pub(crate) fn step(&self) -> Result<()> {
-        let left = self.steps_left.get().checked_sub(1).ok_or_else(|| {
+        self.steps(1)
+    }
+
+    /// Counts several steps of work at once.
+    pub(crate) fn steps(&self, count: u64) -> Result<()> {
+        let left = self.steps_left.get().checked_sub(count).ok_or_else(|| {
             Error::bad_request(
                 "The query asks for too much work on one item: its JOINs and subqueries multiply \
                  to too many rows. Make them narrower.",

@@ -10,7 +10,7 @@
 //! and plan; executing one is an error that names it.
 //!
 //! Invariant: whatever a function builds is reserved from the scope first, and no function takes
-//! more than about linear time in the size of its arguments.
+//! more than about linear time in the size of its arguments, which the scope counts as work.
 
 mod arguments;
 mod array;
@@ -87,6 +87,8 @@ impl Function {
         arguments: Vec<Option<Cell<'a>>>,
         scope: &Scope,
     ) -> Result<Option<Cell<'a>>> {
+        // A function may look at all of a large argument, as often as a JOIN has rows.
+        scope.steps(arguments.iter().flatten().map(room::work_of).sum())?;
         let mut arguments = Arguments::new(arguments);
         match self.row().map(|row| row.body) {
             Some(Body::Pure(compute)) => Ok(compute(&mut arguments)),

@@ -1,4 +1,5 @@
-//! How much memory a value takes, roughly, for reserving it before it is built.
+//! How much memory a value takes, roughly, for reserving it before it is built, and how much work
+//! it is to look at it.
 
 use crate::cell::Cell;
 use partita_model::Value;
@@ -14,6 +15,26 @@ pub(super) fn of(cell: &Cell<'_>) -> usize {
         Cell::Text(raw) => size_of::<Value>() + of_text(raw.text()),
         Cell::Tree(tree) => of_value(tree),
     }
+}
+
+/// How many bytes are looked at in one step of work.
+const BYTES_PER_STEP: usize = 256;
+
+/// The steps of work that looking once through the value takes.
+pub(super) fn work_of(cell: &Cell<'_>) -> u64 {
+    let bytes = match cell {
+        Cell::Null | Cell::Bool(_) | Cell::Number(_) => 0,
+        Cell::String(text) => text.len(),
+        Cell::Text(raw) => raw.text().len(),
+        // Only the outermost level: counting the rest would be work of its own.
+        Cell::Tree(tree) => tree.as_array().map_or(0, |elements| size_of_val(elements)),
+    };
+    work_of_bytes(bytes)
+}
+
+/// The steps of work that looking once through so many bytes takes.
+pub(super) fn work_of_bytes(bytes: usize) -> u64 {
+    u64::try_from(bytes / BYTES_PER_STEP).unwrap_or(u64::MAX)
 }
 
 /// The memory of the tree that the text stands for, at most.

@@ -4,8 +4,10 @@
 //! character by character. Positions count UTF-16 units (see [`super::units`]).
 
 use super::arguments::{Arguments, count, int};
-use super::units;
+use super::{room, units};
 use crate::cell::Cell;
+use crate::scope::Scope;
+use partita_model::Result;
 
 /// `f(text, part [, ignore_case])`
 fn test<'a>(arguments: &Arguments<'a>, holds: fn(&str, &str) -> bool) -> Option<Cell<'a>> {
@@ -32,42 +34,58 @@ pub(super) fn equals<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     test(arguments, |text, other| text == other)
 }
 
-pub(super) fn contains_any_ci<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    let text = folded(arguments.text(0)?);
-    decide(arguments, true, |part| text.contains(&folded(part)))
+pub(super) fn contains_any_ci<'a>(
+    arguments: &mut Arguments<'a>,
+    scope: &Scope,
+) -> Result<Option<Cell<'a>>> {
+    let Some(text) = arguments.text(0).map(folded) else { return Ok(None) };
+    decide(arguments, scope, true, |part| text.contains(&folded(part)))
 }
 
-pub(super) fn contains_any_cs<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    let text = arguments.text(0)?;
-    decide(arguments, true, |part| text.contains(part))
+pub(super) fn contains_any_cs<'a>(
+    arguments: &mut Arguments<'a>,
+    scope: &Scope,
+) -> Result<Option<Cell<'a>>> {
+    let Some(text) = arguments.text(0) else { return Ok(None) };
+    decide(arguments, scope, true, |part| text.contains(part))
 }
 
-pub(super) fn contains_all_ci<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    let text = folded(arguments.text(0)?);
-    decide(arguments, false, |part| text.contains(&folded(part)))
+pub(super) fn contains_all_ci<'a>(
+    arguments: &mut Arguments<'a>,
+    scope: &Scope,
+) -> Result<Option<Cell<'a>>> {
+    let Some(text) = arguments.text(0).map(folded) else { return Ok(None) };
+    decide(arguments, scope, false, |part| text.contains(&folded(part)))
 }
 
-pub(super) fn contains_all_cs<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    let text = arguments.text(0)?;
-    decide(arguments, false, |part| text.contains(part))
+pub(super) fn contains_all_cs<'a>(
+    arguments: &mut Arguments<'a>,
+    scope: &Scope,
+) -> Result<Option<Cell<'a>>> {
+    let Some(text) = arguments.text(0) else { return Ok(None) };
+    decide(arguments, scope, false, |part| text.contains(part))
 }
 
 /// OR (decided by true) or AND (decided by false) of a test of each term, in three-valued logic: a
 /// term that is no string has no answer.
 fn decide<'a>(
     arguments: &Arguments<'a>,
+    scope: &Scope,
     decisive: bool,
     holds: impl Fn(&str) -> bool,
-) -> Option<Cell<'a>> {
+) -> Result<Option<Cell<'a>>> {
+    // The text is looked through for every term.
+    let work = arguments.get(0).map_or(0, room::work_of);
     let mut is_complete = true;
     for term in arguments.from(1) {
+        scope.steps(work)?;
         match term.and_then(Cell::as_str).map(&holds) {
-            Some(answer) if answer == decisive => return Some(Cell::Bool(decisive)),
+            Some(answer) if answer == decisive => return Ok(Some(Cell::Bool(decisive))),
             Some(_) => {}
             None => is_complete = false,
         }
     }
-    is_complete.then_some(Cell::Bool(!decisive))
+    Ok(is_complete.then_some(Cell::Bool(!decisive)))
 }
 
 /// `INDEX_OF(text, part [, start])`: -1 if there is none.
@@ -154,6 +172,7 @@ fn single(original: char, mut mapped: impl Iterator<Item = char>) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::Function;
     use crate::function::testing::{call, expect};
     use proptest::prelude::*;
 
@@ -227,6 +246,15 @@ mod tests {
             (r#"LASTINDEXOF "😀😀" "😀""#, "2"),
             (r#"LASTINDEXOF "😀😀" "😀" 2"#, "0"),
         ]);
+    }
+
+    #[test]
+    fn many_terms_in_a_long_text_are_too_much_work() {
+        let text = "a".repeat(2 << 20);
+        let mut arguments = vec![Some(Cell::String(text.as_str().into()))];
+        arguments.resize(20_000, Some(Cell::String("b".into())));
+        let found = Function::ContainsAnyCs.apply(arguments, &Scope::new(0, 0));
+        assert!(found.unwrap_err().message.contains("too much work"));
     }
 
     proptest! {
