@@ -214,7 +214,6 @@ fn ranking_has_rules_of_its_own() {
         assert_accepted(query);
     }
     for (clause, code) in [
-        ("ORDER BY RANK c.a", "SC2221"),
         ("ORDER BY RANK ABS(1)", "SC2221"),
         ("ORDER BY RANK RRF(FullTextScore(c.t, 'a'))", "SC2221"),
         ("ORDER BY RANK FullTextScore(c.t, 'a'), FullTextScore(c.u, 'a')", "SC2221"),
@@ -223,6 +222,7 @@ fn ranking_has_rules_of_its_own() {
     ] {
         assert_coded(&format!("SELECT * FROM c {clause}"), code, clause);
     }
+    assert_coded("SELECT * FROM c ORDER BY RANK c.a", "SC1001", "c");
     let rank = "ORDER BY RANK FullTextScore(c.t, 'a')";
     assert_coded(&format!("SELECT * FROM c IN d.e {rank}"), "SC2223", "c IN d.e");
     let from = "(SELECT * FROM d /* ) */ )";

@@ -191,7 +191,10 @@ impl Parser<'_> {
     }
 
     fn rank_functions(&mut self) -> SqlResult<Vec<Expr>> {
-        let functions = self.expressions()?;
+        let mut functions = vec![self.call()?];
+        while self.eat_symbol(",")? {
+            functions.push(self.call()?);
+        }
         if self.at_word("ASC") || self.at_word("DESC") {
             let message = "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is \
                            not allowed.";
