@@ -41,8 +41,8 @@ pub use facts::{Facts, OrderFact, Reads};
 pub use filter::Filter;
 pub use partition_filter::{KeyFilter, PartitionFilter};
 pub use plan::{
-    DistinctType, HybridInfo, OrderColumn, PlanKind, PlanRange, PlanRequest, QueryInfo, QueryPlan,
-    plan,
+    DistinctType, HybridInfo, IndexMetrics, IndexSpec, OrderColumn, PlanKind, PlanRange,
+    PlanRequest, QueryInfo, QueryPlan, index_metrics, plan,
 };
 pub use query::{Groups, Query, Row, Run, evaluate};
 pub use scope::{Functions, ScopeSettings};

@@ -5,21 +5,14 @@
 //! container whose keys are kept in order also gains from comparisons, BETWEEN and STARTSWITH.
 //! Everything else says nothing.
 
-use std::collections::HashMap;
-
 use super::constant::{Constant, Constants};
+use super::names::ItemNames;
 use super::place::{End, Interval, Place, Places};
 use super::region::Regions;
 use crate::ir::{BinaryOperator, UnaryOperator};
 use crate::plan::aggregate::Aggregate;
-use crate::sql::ast::{
-    Collection, Expr, From, PathStep, Query, Selection, Source, SourceKind, SubqueryKind,
-};
-use crate::sql::naming::step_name;
+use crate::sql::ast::{Expr, Query, Selection, SubqueryKind};
 use partita_model::{KeyKind, PartitionKeyDefinition, Value};
-
-/// What the names of a FROM clause stand for: a path from the item's root, if that simple.
-type Names = HashMap<String, Vec<String>>;
 
 /// Where the keys of the items that the query looks at may be.
 pub(crate) fn regions(
@@ -29,14 +22,14 @@ pub(crate) fn regions(
 ) -> Regions {
     let Some(from) = &query.from else { return Regions::nothing() };
     let Some(condition) = &query.condition else { return Regions::All };
-    let names = root_names(from);
+    let names = ItemNames::of(from);
     Analysis { constants, key, names: &names }.condition(condition)
 }
 
 struct Analysis<'a> {
     constants: &'a Constants<'a>,
     key: &'a PartitionKeyDefinition,
-    names: &'a Names,
+    names: &'a ItemNames,
 }
 
 impl Analysis<'_> {
@@ -103,8 +96,7 @@ impl Analysis<'_> {
         let Some(condition) = query.condition.as_ref().filter(|_| !aggregates) else {
             return Regions::All;
         };
-        let mut names = self.names.clone();
-        query.from.iter().for_each(|from| add_names(&mut names, from));
+        let names = self.names.within(query);
         Analysis { names: &names, ..*self }.condition(condition)
     }
 
@@ -195,65 +187,9 @@ impl Analysis<'_> {
 
     /// Which component of the key the expression reads, if it reads one.
     fn component(&self, expr: &Expr) -> Option<usize> {
-        let Expr::Path { base, steps, .. } = expr else { return None };
-        let Expr::Name { name, .. } = &**base else { return None };
-        let prefix = self.names.get(name)?;
-        let mut path: Vec<&str> = prefix.iter().map(String::as_str).collect();
-        let computed: Vec<Constant<'_>> = steps
-            .iter()
-            .map(|step| match step {
-                PathStep::Member(_) => Constant::Unknown,
-                PathStep::Index { index, .. } => self.constants.fold(index),
-            })
-            .collect();
-        for (step, computed) in steps.iter().zip(&computed) {
-            path.push(match step {
-                PathStep::Member(name) => name,
-                PathStep::Index { .. } => computed.as_str()?,
-            });
-        }
-        self.key.paths.iter().position(|candidate| candidate.segments() == path)
+        let path = self.names.path(expr, self.constants)?;
+        self.key.paths.iter().position(|candidate| *candidate.segments() == path)
     }
-}
-
-/// The names of a query's own FROM clause: its first name is the container.
-fn root_names(from: &From) -> Names {
-    let mut names = Names::new();
-    if let SourceKind::Whole { collection: Collection::Path { root, .. }, .. } = &from.first.kind {
-        names.insert(root.clone(), Vec::new());
-        if from.first.name().is_some_and(|name| name != root) {
-            add_source(&mut names, &from.first);
-            names.remove(root);
-        }
-    }
-    from.joins.iter().for_each(|join| add_source(&mut names, join));
-    names
-}
-
-fn add_names(names: &mut Names, from: &From) {
-    add_source(names, &from.first);
-    from.joins.iter().for_each(|join| add_source(names, join));
-}
-
-fn add_source(names: &mut Names, source: &Source) {
-    let Some(name) = source.name() else { return };
-    match path_of(names, source) {
-        Some(path) => names.insert(name.to_owned(), path),
-        None => names.remove(name),
-    };
-}
-
-/// The path from the item's root that a source stands for.
-fn path_of(names: &Names, source: &Source) -> Option<Vec<String>> {
-    let SourceKind::Whole { collection: Collection::Path { root, steps, .. }, .. } = &source.kind
-    else {
-        return None;
-    };
-    let mut path = names.get(root)?.clone();
-    for step in steps {
-        path.push(step_name(step)?.to_owned());
-    }
-    Some(path)
 }
 
 /// The expressions that a query selects.

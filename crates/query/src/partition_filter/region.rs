@@ -65,6 +65,13 @@ impl Regions {
                 Regions::These(more) => regions.extend(more),
             }
         }
+        // Keys are ordered and hashed from the left. Where one says something of the first
+        // component and another does not, all they say together leads nowhere in particular; the
+        // service forgets it, too.
+        let begins = |region: &Region| region.first().is_some_and(Option::is_some);
+        if regions.iter().any(begins) && !regions.iter().all(begins) {
+            return Regions::All;
+        }
         match regions.first() {
             Some(first) if first.len() == 1 => Regions::These(merged(regions)),
             _ => Regions::These(regions),
@@ -90,10 +97,7 @@ fn is_nowhere(places: &Option<Places>) -> bool {
 fn merged(regions: Vec<Region>) -> Vec<Region> {
     let mut intervals: Vec<Interval> = Vec::new();
     for component in regions.into_iter().flatten() {
-        match component {
-            Some(places) => intervals.extend(places.into_intervals()),
-            None => return vec![vec![None]],
-        }
+        intervals.extend(component.map(Places::into_intervals).unwrap_or_default());
     }
     vec![vec![Some(Places::union(intervals))]]
 }

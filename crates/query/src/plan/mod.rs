@@ -9,6 +9,7 @@
 //! - `hybrid` does both for ORDER BY RANK, which is several queries at once.
 //! - `ranges` says where to ask, `features` what the client must be able to do.
 //! - `info` is the plan as clients read it.
+//! - `metrics` is about indexes, which clients may ask of any query.
 //!
 //! Nothing here looks at data. A query is planned even if Partita cannot run it.
 
@@ -16,6 +17,7 @@ pub(crate) mod aggregate;
 mod features;
 mod hybrid;
 mod info;
+mod metrics;
 mod ranges;
 mod rewrite;
 mod shape;
@@ -31,6 +33,7 @@ use partita_model::{
 use shape::Shape;
 
 pub use info::{DistinctType, HybridInfo, OrderColumn, PlanKind, QueryInfo};
+pub use metrics::{IndexMetrics, IndexSpec, index_metrics};
 pub use ranges::PlanRange;
 
 /// A question for a plan.

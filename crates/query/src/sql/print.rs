@@ -467,3 +467,6 @@ fn binary_word(operator: BinaryOperator) -> &'static str {
         BinaryOperator::Remainder => "%",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,11 @@
 //! What a filter accepts, refuses and selects, as its users see it.
 
 mod cases;
+mod data;
 mod errors;
+mod golden;
+mod index_metrics;
+mod plan;
+mod plan_routing;
 mod robustness;
 mod semantics;
