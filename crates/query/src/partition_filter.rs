@@ -4,8 +4,9 @@
 //! only those logical partitions need to be asked. The answer is a superset: an item that the query
 //! finds always has one of the keys, an item with one of the keys need not be found.
 //!
-//! `condition` reads the clause, `names` knows what its names stand for, `constant` knows what parameters and other constants are worth,
-//! `place` and `region` calculate with sets of keys. Query plans print the same sets as ranges.
+//! `condition` reads the clause, `names` knows what its names stand for, `constant` what parameters
+//! and other constants are worth; `place` and `region` calculate with sets of keys. Query plans
+//! print the same sets as ranges.
 
 pub(crate) mod condition;
 pub(crate) mod constant;

@@ -43,6 +43,8 @@ pub struct Query(Arc<Inner>);
 struct Inner {
     written: ast::Query,
     parameters: Vec<(String, Value)>,
+    /// The names of computed properties, which hide stored ones.
+    computed: Vec<String>,
     meaning: ir::Query,
     facts: Facts,
     access: Access,
@@ -80,7 +82,9 @@ impl Query {
         let facts = Facts::new(&written, &meaning);
         let access = access::access(&meaning);
         let parameters = parameters.to_vec();
-        Ok(Query(Arc::new(Inner { written, parameters, meaning, facts, access })))
+        let computed = computed.iter().map(|property| property.name.clone()).collect();
+        let inner = Inner { written, parameters, computed, meaning, facts, access };
+        Ok(Query(Arc::new(inner)))
     }
 
     /// What is to be known about the query without running it.
@@ -90,6 +94,10 @@ impl Query {
 
     /// Where the query has to look among items whose partition key is so defined.
     pub fn partition_filter(&self, key: &PartitionKeyDefinition) -> PartitionFilter {
+        let hidden = |name: &String| self.0.computed.contains(name);
+        if key.paths.iter().any(|path| path.segments().first().is_some_and(hidden)) {
+            return PartitionFilter::All;
+        }
         partition_filter::partition_filter(&self.0.written, &self.0.parameters, key)
     }
 

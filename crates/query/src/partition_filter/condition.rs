@@ -9,8 +9,8 @@ use super::constant::{Constant, Constants};
 use super::names::ItemNames;
 use super::place::{End, Interval, Place, Places};
 use super::region::Regions;
+use crate::aggregate::Aggregate;
 use crate::ir::{BinaryOperator, UnaryOperator};
-use crate::plan::aggregate::Aggregate;
 use crate::sql::ast::{Expr, Query, Selection, SubqueryKind};
 use partita_model::{KeyKind, PartitionKeyDefinition, Value};
 

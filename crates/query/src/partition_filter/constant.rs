@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use super::spatial;
 use crate::function::Function;
 use crate::sql::ast::Expr;
-use crate::sql::map;
+use crate::sql::{map, print};
+use crate::{Query, ScopeSettings};
 use partita_model::{Geospatial, Object, Value};
 
 /// The worth of an expression.
@@ -105,7 +106,7 @@ impl<'a> Constants<'a> {
         }
         match map::map(expr.clone(), &mut |part| self.settled(part)) {
             Expr::Literal(value) => Constant::Defined(Cow::Owned(value)),
-            _ => Constant::Unknown,
+            expr => evaluated(&format!("SELECT VALUE {}", print::expr(&expr))),
         }
     }
 
@@ -138,5 +139,19 @@ impl<'a> Constants<'a> {
             _ => None,
         };
         value.map_or(part, Expr::Literal)
+    }
+}
+
+/// The only row of a query without FROM. What cannot be evaluated is not known.
+fn evaluated<'a>(text: &str) -> Constant<'a> {
+    let rows = Query::parse(text, &[], &[])
+        .and_then(|query| crate::evaluate(&query, &[], &ScopeSettings::default()));
+    match rows.as_deref() {
+        Ok([]) => Constant::Undefined,
+        Ok([row]) => match Value::parse(row.as_bytes()) {
+            Ok(value) => Constant::Defined(Cow::Owned(value)),
+            Err(_) => Constant::Unknown,
+        },
+        _ => Constant::Unknown,
     }
 }

@@ -13,7 +13,6 @@
 //!
 //! Nothing here looks at data. A query is planned even if Partita cannot run it.
 
-pub(crate) mod aggregate;
 mod features;
 mod hybrid;
 mod info;

@@ -9,10 +9,10 @@
 //! | OFFSET and LIMIT | so many rows as may be needed of any one of them |
 //! | none of these | what was asked |
 
-use super::aggregate::Aggregate;
 use super::info::{DistinctType, OrderColumn, QueryInfo};
 use super::shape::{Item, Projection, Shape};
 use super::vector;
+use crate::aggregate::Aggregate;
 use crate::partition_filter::constant::Constants;
 use crate::sql::ast::{Direction, Expr, OrderBy, OrderItem, Query, Selection};
 use crate::sql::print;

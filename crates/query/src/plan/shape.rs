@@ -1,7 +1,7 @@
 //! What kind of query it is: the projection, the aggregates in it, and the counts of TOP, OFFSET
 //! and LIMIT with parameters resolved.
 
-use super::aggregate::Aggregate;
+use crate::aggregate::Aggregate;
 use crate::partition_filter::constant::Constants;
 use crate::sql::ast::{Collection, Count, Expr, OffsetLimit, Query, Selection, SourceKind};
 use crate::sql::error::{SqlError, SqlResult};

@@ -9,19 +9,23 @@ fn policy(text: &str) -> IndexingPolicy {
 }
 
 fn singles(indexes: &[IndexSpec]) -> Vec<&str> {
-    let single = |index| match index {
-        &IndexSpec::Single(ref path) => Some(path.as_str()),
-        IndexSpec::Composite(_) => None,
-    };
-    indexes.iter().filter_map(single).collect()
+    let mut found = Vec::new();
+    for index in indexes {
+        if let IndexSpec::Single(path) = index {
+            found.push(path.as_str());
+        }
+    }
+    found
 }
 
 fn composites(indexes: &[IndexSpec]) -> Vec<Vec<&str>> {
-    let composite = |index| match index {
-        &IndexSpec::Composite(ref paths) => Some(paths.iter().map(String::as_str).collect()),
-        IndexSpec::Single(_) => None,
-    };
-    indexes.iter().filter_map(composite).collect()
+    let mut found = Vec::new();
+    for index in indexes {
+        if let IndexSpec::Composite(paths) = index {
+            found.push(paths.iter().map(String::as_str).collect());
+        }
+    }
+    found
 }
 
 fn expected_singles(list: &Value) -> Vec<&str> {

@@ -2,7 +2,7 @@
 
 use crate::data;
 use crate::plan::{Question, key_of, parameters_of};
-use partita_model::{KeyKind, PartitionKeyDefinition, Value};
+use partita_model::{PartitionKeyDefinition, Value};
 use partita_query::{DistinctType, PlanKind, QueryInfo, QueryPlan};
 
 /// Queries that the other planner takes, for it only plans, and that the service refuses.
