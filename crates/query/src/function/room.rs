@@ -27,7 +27,7 @@ pub(super) fn work_of(cell: &Cell<'_>) -> u64 {
         Cell::String(text) => text.len(),
         Cell::Text(raw) => raw.text().len(),
         // Only the outermost level: counting the rest would be work of its own.
-        Cell::Tree(tree) => tree.as_array().map_or(0, |elements| size_of_val(elements)),
+        Cell::Tree(tree) => tree.as_array().map_or(0, size_of_val),
     };
     work_of_bytes(bytes)
 }
