@@ -109,7 +109,7 @@ impl Database {
         entropy: Arc<dyn Entropy>,
         settings: EngineSettings,
     ) -> Result<Arc<Database>> {
-        let catalog = CatalogStore::open(Arc::clone(&store))?;
+        let catalog = CatalogStore::open(Arc::clone(&store), &*entropy)?;
         Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs: Jobs::default() }))
     }
 

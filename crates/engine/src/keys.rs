@@ -83,6 +83,33 @@ pub(crate) fn items_in(range: &EpkRange) -> KeyRange {
     }
 }
 
+/// The EPK in an item key.
+pub(crate) fn epk_of_item(bytes: &[u8]) -> Option<Epk> {
+    Reader::new(bytes).bytes().map(Epk::from_bytes)
+}
+
+/// Where the items of an EPK begin.
+pub(crate) fn items_of_epk(epk: &Epk) -> Vec<u8> {
+    epk_bound(epk)
+}
+
+/// Where the items of a partition key end: behind all of them, before those of the next key.
+pub(crate) fn behind_partition_key(epk: &Epk, key: &PartitionKey) -> Vec<u8> {
+    let mut out = logical_partition(epk, key);
+    // Ids are UTF-8, which has no such byte.
+    out.push(0xFF);
+    out
+}
+
+/// How the keys of items begin whose ids begin with these bytes.
+pub(crate) fn item_prefix(epk: &Epk, key: &PartitionKey, id_begins: &[u8]) -> Vec<u8> {
+    let mut out = logical_partition(epk, key);
+    keycode::put_bytes(&mut out, id_begins);
+    // Without the two bytes that end a string.
+    out.truncate(out.len() - 2);
+    out
+}
+
 fn epk_bound(epk: &Epk) -> Vec<u8> {
     let mut out = Vec::with_capacity(epk.as_bytes().len() + 2);
     keycode::put_bytes(&mut out, epk.as_bytes());
@@ -349,6 +376,25 @@ mod tests {
                         "{epk} in {range:?}"
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_key_has_a_beginning_and_an_end() {
+        let epk = Epk::parse_hex("0A00FF").unwrap();
+        let keys =
+            ["", "a", "a\0", "a\0b", "b"].map(|k| PartitionKey(vec![KeyPart::String(k.into())]));
+        for (at, key) in keys.iter().enumerate() {
+            for id in ["\0", "x", "\u{10FFFF}"] {
+                let bytes = item(&epk, key, id);
+                assert!(items_of_epk(&epk) < bytes && bytes < behind_partition_key(&epk, key));
+                assert!(bytes.starts_with(&item_prefix(&epk, key, &id.as_bytes()[..1])));
+                assert!(
+                    keys[at + 1..]
+                        .iter()
+                        .all(|k| behind_partition_key(&epk, key) < item(&epk, k, id))
+                );
             }
         }
     }

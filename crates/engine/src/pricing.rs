@@ -7,6 +7,8 @@
 //! | the same, indexed | and 0.1 per index entry |
 //! | replace, upsert of an existing item, patch | both: one version goes, one comes |
 //! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
+//! | page of a query | 2.3, and 0.005 per entry looked at, 0.4 per KB loaded, 0.005 per row |
+//! | plan of a query | 1 |
 //! | an item or page that is not there, a failed condition | a read of 1 KB |
 //! | account, names, partition key ranges | 1 |
 //! | create, replace or delete a database, container or offer | 4.95 |
@@ -24,6 +26,10 @@ const WRITE_FIRST_KB: f64 = 5.0;
 const WRITE_FURTHER_KB: f64 = 5.0 / 11.0;
 const INDEX_ENTRY: f64 = 0.1;
 const SCANNED_ENTRY: f64 = 0.05;
+const QUERY: f64 = 2.3;
+const QUERY_ENTRY: f64 = 0.005;
+const QUERY_KB: f64 = 0.4;
+const QUERY_ROW: f64 = 0.005;
 const METADATA_READ: f64 = 1.0;
 const METADATA_WRITE: f64 = 4.95;
 
@@ -31,7 +37,11 @@ const METADATA_WRITE: f64 = 4.95;
 pub(crate) fn charge(usage: &Usage, consistency: Consistency) -> Charge {
     let read = READ_FIRST_KB * count(usage.reads)
         + READ_FURTHER_KB * further(usage.read_bytes, usage.reads)
-        + SCANNED_ENTRY * count(usage.entries_scanned);
+        + SCANNED_ENTRY * count(usage.entries_scanned)
+        + QUERY * count(usage.queries)
+        + QUERY_ENTRY * count(usage.query_entries)
+        + QUERY_KB * kilobytes(usage.document_bytes, usage.documents_loaded)
+        + QUERY_ROW * count(usage.rows_evaluated);
     let replicas = match consistency {
         Consistency::Strong | Consistency::BoundedStaleness => 2.0,
         Consistency::Session | Consistency::ConsistentPrefix | Consistency::Eventual => 1.0,
@@ -46,6 +56,11 @@ pub(crate) fn charge(usage: &Usage, consistency: Consistency) -> Charge {
 
 fn count(n: u64) -> f64 {
     n as f64
+}
+
+/// All KBs, at least one for each item.
+fn kilobytes(bytes: u64, items: u64) -> f64 {
+    count((bytes / 1_024).max(items))
 }
 
 /// The KBs beyond the first of each item.
@@ -73,6 +88,23 @@ mod tests {
         assert_eq!(price(write(100 * 1_024)), 50.0);
         let indexed = Usage { index_entries_written: 15, ..write(1_024) };
         assert_eq!(price(indexed), 6.5);
+    }
+
+    #[test]
+    fn a_query_pays_for_what_it_looks_at() {
+        let page = Usage { queries: 1, ..Usage::default() };
+        assert_eq!(price(page.clone()), 2.3);
+        let counted = Usage { query_entries: 100, ..page.clone() };
+        assert_eq!(price(counted), 2.8, "entries of an index are cheap");
+        let loaded = Usage {
+            query_entries: 100,
+            documents_loaded: 100,
+            document_bytes: 100 * 300,
+            rows_evaluated: 100,
+            ..page
+        };
+        assert_eq!(price(loaded.clone()), 43.3, "an item is a KB at least");
+        assert_eq!(price(Usage { document_bytes: 200 * 1_024, ..loaded }), 83.3);
     }
 
     #[test]

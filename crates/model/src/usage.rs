@@ -21,6 +21,14 @@ pub struct Usage {
     pub written_bytes: u64,
     /// Index entries added and removed.
     pub index_entries_written: u64,
+    /// Pages of queries.
+    pub queries: u64,
+    /// Entries that queries looked at, in any space.
+    pub query_entries: u64,
+    /// Items that queries loaded.
+    pub documents_loaded: u64,
+    /// Bytes of those items.
+    pub document_bytes: u64,
     /// Rows on which a filter or projection was evaluated.
     pub rows_evaluated: u64,
     /// Reads of databases, containers, offers and ranges.
@@ -37,6 +45,10 @@ impl AddAssign<&Usage> for Usage {
         self.writes += other.writes;
         self.written_bytes += other.written_bytes;
         self.index_entries_written += other.index_entries_written;
+        self.queries += other.queries;
+        self.query_entries += other.query_entries;
+        self.documents_loaded += other.documents_loaded;
+        self.document_bytes += other.document_bytes;
         self.rows_evaluated += other.rows_evaluated;
         self.metadata_reads += other.metadata_reads;
         self.metadata_writes += other.metadata_writes;

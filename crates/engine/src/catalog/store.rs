@@ -11,6 +11,7 @@
 //!   07 user       database rid · name → JSON
 //!   08 permission user rid · name     → JSON
 //!   09 grant      user rid · resource → the permission's rid: one for each resource
+//!   0A secret     —                   → 32 random bytes, made once: continuations are signed with it
 //! ```
 //!
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use partita_model::keycode;
-use partita_model::{DatabaseRid, Error, ErrorKind, Lsn, Result, UserRid};
+use partita_model::{DatabaseRid, Entropy, Error, ErrorKind, Lsn, Result, UserRid};
 use partita_storage::{
     Batch, Direction, Entry, KeyRange, PartitionId, Record, ScanLimit, Snapshot, Space,
     StorageError, Store, counter,
@@ -43,6 +44,7 @@ const FORMAT: u8 = 0x06;
 pub(super) const USER: u8 = 0x07;
 pub(super) const PERMISSION: u8 = 0x08;
 pub(super) const GRANT: u8 = 0x09;
+const SECRET: u8 = 0x0A;
 
 const FORMAT_VERSION: u64 = 2;
 
@@ -61,6 +63,7 @@ pub(crate) struct CatalogStore {
     ids: Mutex<IdBlock>,
     /// Containers as they were before they were changed, as long as an operation holds them.
     replaced: Mutex<Vec<Weak<Container>>>,
+    secret: Vec<u8>,
 }
 
 /// The children of a database or user, counted.
@@ -78,7 +81,7 @@ struct IdBlock {
 
 impl CatalogStore {
     /// Opens the catalog of a store, making it if the store is new, and loads all of it.
-    pub(crate) fn open(store: Arc<dyn Store>) -> Result<CatalogStore> {
+    pub(crate) fn open(store: Arc<dyn Store>, entropy: &dyn Entropy) -> Result<CatalogStore> {
         if !store.partitions()?.contains(&CATALOG) {
             store.create_partitions(&[CATALOG], Lsn(0))?;
         }
@@ -87,18 +90,25 @@ impl CatalogStore {
         let used = read_number(&*snapshot, PARTITION_IDS)?.unwrap_or(0);
         let catalog = load(&*snapshot)?;
         drop_orphans(&*store, &catalog)?;
+        let secret = load_secret(&*store, &*snapshot, entropy)?;
         Ok(CatalogStore {
             store,
             current: ArcSwap::from_pointee(catalog),
             refreshing: Mutex::new(()),
             ids: Mutex::new(IdBlock { next: used + 1, reserved_until: used + 1 }),
             replaced: Mutex::default(),
+            secret,
         })
     }
 
     /// The catalog as of now.
     pub(crate) fn current(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.current.load()
+    }
+
+    /// What the store's continuations are signed with.
+    pub(crate) fn secret(&self) -> &[u8] {
+        &self.secret
     }
 
     /// Commits changes and shows them to the requests that come after. After a conflict the copy is
@@ -317,6 +327,32 @@ fn check_format(store: &dyn Store, snapshot: &dyn Snapshot) -> Result<()> {
             store.submit(CATALOG, batch).wait()?;
             Ok(())
         }
+    }
+}
+
+/// The store's secret, made if it has none yet.
+fn load_secret(
+    store: &dyn Store,
+    snapshot: &dyn Snapshot,
+    entropy: &dyn Entropy,
+) -> Result<Vec<u8>> {
+    if let Some(record) = snapshot.get(Space::Meta, &[SECRET])? {
+        return Ok(record.value.to_vec());
+    }
+    let fresh: Vec<u8> = (0..4).flat_map(|_| entropy.next_u64().to_be_bytes()).collect();
+    let mut batch = Batch::new();
+    batch.expect_absent(Space::Meta, vec![SECRET]);
+    batch.put(Space::Meta, vec![SECRET], fresh.clone());
+    match store.submit(CATALOG, batch).wait() {
+        Ok(_) => Ok(fresh),
+        // Another server on the same store was faster.
+        Err(StorageError::Conflict { .. }) => {
+            match store.snapshot(CATALOG)?.get(Space::Meta, &[SECRET])? {
+                Some(record) => Ok(record.value.to_vec()),
+                None => Err(Error::corrupt("the catalog's secret is there and is not")),
+            }
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

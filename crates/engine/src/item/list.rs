@@ -143,7 +143,7 @@ impl Database {
 }
 
 /// The EPKs that a feed covers.
-fn scope_epks(container: &Container, scope: &Scope) -> Result<EpkRange> {
+pub(crate) fn scope_epks(container: &Container, scope: &Scope) -> Result<EpkRange> {
     match scope {
         Scope::All => Ok(EpkRange::all()),
         Scope::PartitionKey(header) => container.definition.partition_key.range_of(header),

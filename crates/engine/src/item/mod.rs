@@ -16,6 +16,7 @@ mod transaction;
 mod write;
 
 pub(crate) use batch::{brought_over, derived};
+pub(crate) use list::scope_epks;
 
 use std::sync::Arc;
 
@@ -119,7 +120,7 @@ impl Database {
     }
 
     /// Opens a partition as of now and notes how far it is, so that also an error can tell.
-    fn open_partition(
+    pub(crate) fn open_partition(
         &self,
         work: &mut Work<'_>,
         partition: &Partition,
@@ -131,7 +132,12 @@ impl Database {
     }
 
     /// Fails if a client under session consistency has seen more of the partition than this.
-    fn check_session(&self, work: &Work<'_>, partition: &Partition, lsn: Lsn) -> Result<()> {
+    pub(crate) fn check_session(
+        &self,
+        work: &Work<'_>,
+        partition: &Partition,
+        lsn: Lsn,
+    ) -> Result<()> {
         match &work.context.session {
             Some(token) if self.consistency(work.context) == Consistency::Session => {
                 session::check(token, partition, lsn)

@@ -1,10 +1,84 @@
 //! Queries over the items of a container.
+//!
+//! **The life of a page.** `mod.rs` parses the query (`partita_query`) and resolves its container →
+//! `route.rs` finds the partitions to ask and decides whether the server may answer at all →
+//! `token.rs` and `cursor.rs` tell where the page before ended → `stream.rs` brings the rows of all
+//! partitions in order, asking several at once (`leaves.rs`), each of which finds and evaluates its
+//! items (`leaf/`) → `page.rs` applies DISTINCT, OFFSET, LIMIT and TOP and stops in time →
+//! `token.rs` writes down where. What it took goes into the report (`explain.rs`).
+//!
+//! Invariants:
+//! - No view outlives the request. Between two pages there is nothing but the token.
+//! - A token speaks of EPKs, keys and resource ids, never of partitions.
+//! - The number of threads changes nothing but the time.
+//! - A query whose result would be wrong or endless is an error, never an approximation.
 
-use partita_model::{Error, Result};
+mod codec;
+mod compact;
+mod cursor;
+mod explain;
+mod leaf;
+mod leaves;
+mod page;
+mod position;
+mod resume;
+mod route;
+mod stream;
+mod token;
 
+use partita_model::{EpkRange, Error, KeyPart, Result};
+use partita_query::{PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate, plan};
+use partita_storage::Snapshot;
+
+use self::compact::Doubt;
+use self::cursor::{Cursor, Progress};
+use self::leaf::Budget;
+use self::page::Page;
+use self::position::{Order, SortPosition};
+use self::stream::Stream;
+use self::token::{Binding, Decoded};
+use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::Database;
-use crate::op::{ContainerPath, Outcome, PlanQueryRequest, QueryRequest};
+use crate::op::{ContainerPath, Outcome, PlanQueryRequest, QueryReport, QueryRequest};
+use crate::pricing;
+
+/// A page of a query under way: what everybody has to know.
+struct Job<'a> {
+    database: &'a Database,
+    container: &'a Container,
+    request: &'a QueryRequest,
+    query: &'a Query,
+    /// Time and chance, as the query's functions see them.
+    scope: ScopeSettings,
+    budget: Budget<'a>,
+    /// The EPKs that the request names.
+    area: EpkRange,
+    /// The partition key, or its beginning, that the request names.
+    only: Vec<KeyPart>,
+}
+
+impl Job<'_> {
+    /// A view of a partition, for the time of a round.
+    fn open(&self, work: &mut Work<'_>, partition: usize) -> Result<Box<dyn Snapshot>> {
+        let partition = self
+            .container
+            .partitions
+            .get(partition)
+            .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
+        let view = self.database.open_partition(work, partition)?;
+        self.database.check_session(work, partition, view.lsn())?;
+        Ok(view)
+    }
+
+    fn binding(&self) -> Binding<'_> {
+        Binding {
+            secret: self.database.catalog.secret(),
+            container: self.container.rid,
+            request: self.request,
+        }
+    }
+}
 
 impl Database {
     pub(crate) fn query(
@@ -13,17 +87,191 @@ impl Database {
         path: &ContainerPath,
         request: &QueryRequest,
     ) -> Result<Outcome> {
-        self.item_container(work, path)?;
-        Err(Error::unsupported(format!("queries: {}", request.text)))
+        let started_nanos = self.clock.monotonic_nanos();
+        let container = self.item_container(work, path)?.container;
+        work.usage.queries = 1;
+        let computed = &container.definition.computed_properties;
+        let query = Query::parse(&request.text, &request.parameters, computed)?;
+        let compiled_nanos = self.clock.monotonic_nanos();
+        let area = route::area(&container, &request.scope)?;
+        let filter = query.partition_filter(&container.definition.partition_key);
+        route::check(&container, request, &query, &area, &filter)?;
+        let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
+        let mut job = Job {
+            database: self,
+            container: &container,
+            request,
+            query: &query,
+            scope: ScopeSettings {
+                now_ticks,
+                static_now_ticks: now_ticks,
+                random_seed: self.entropy.next_u64(),
+                functions: None,
+            },
+            budget: Budget {
+                settings: &self.settings.query,
+                clock: &*self.clock,
+                started_nanos,
+                now_seconds: self.now_seconds(),
+            },
+            area: area.range,
+            only: area.only,
+        };
+        let routed_nanos = self.clock.monotonic_nanos();
+        let page = job.run(work, &filter)?;
+        let mut report = job.report(work, &page);
+        report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
+        report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);
+        report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
+        let continuation = job.continuation(&page);
+        Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
     }
 
+    /// How a client would run a query on the partitions.
     pub(crate) fn plan_query(
         &self,
         work: &mut Work<'_>,
         path: &ContainerPath,
         request: &PlanQueryRequest,
     ) -> Result<Outcome> {
-        self.item_container(work, path)?;
-        Err(Error::unsupported(format!("query plans: {}", request.text)))
+        let container = self.item_container(work, path)?.container;
+        work.usage.metadata_reads = 1;
+        let definition = &container.definition;
+        let has_logical_partition_key = match &request.partition_key {
+            Some(header) => header.0.len() == definition.partition_key.paths.len(),
+            None => false,
+        };
+        let plan = plan(&PlanRequest {
+            text: &request.text,
+            parameters: &request.parameters,
+            partition_key: &definition.partition_key,
+            features: request.features.as_deref(),
+            has_logical_partition_key,
+            vector: definition.vector_embeddings.as_ref(),
+            geospatial: definition.geospatial,
+        })?;
+        Ok(Outcome::Plan { plan: plan.to_value() })
+    }
+}
+
+/// The query language counts time in units of 100 ns.
+const TICKS_PER_MILLI: u64 = 10_000;
+
+impl Job<'_> {
+    fn run(&mut self, work: &mut Work<'_>, filter: &PartitionFilter) -> Result<Page> {
+        let (before, doubt) = self.before(work)?;
+        let facts = self.query.facts();
+        let mut page = Page::new(self, before.as_ref());
+        if let Some(before) = &before {
+            self.scope.static_now_ticks = before.started_ticks;
+        }
+        if !facts.has_from {
+            page.rows = evaluate(self.query, &[], &self.scope)?;
+            page.bytes = page.rows.iter().map(String::len).sum();
+            return Ok(page);
+        }
+        let mut area = self.area.clone();
+        if let Some(Progress { cursor: Cursor::Counted { area: counted }, .. }) = &before {
+            // Counted over a partition that was split since: the first part goes on for all.
+            let ours = area.contains(&counted.min);
+            area = counted.clone();
+            if !ours {
+                return Ok(page);
+            }
+            self.area = area.clone();
+        }
+        let units = route::units(self.container, &area, filter);
+        if facts.is_grouped {
+            page.grouped(self, work, &units)?;
+            return Ok(page);
+        }
+        let mut stream = self.stream(units, before.map(|before| before.cursor), doubt)?;
+        if facts.distinct {
+            page.distinct(self, work, &mut stream)?;
+        } else {
+            page.plain(self, work, &mut stream)?;
+        }
+        Ok(page)
+    }
+
+    /// How far the pages before have come.
+    fn before(&self, work: &mut Work<'_>) -> Result<(Option<Progress>, Option<Doubt>)> {
+        let Some(token) = &self.request.page.continuation else { return Ok((None, None)) };
+        match token::decode(&self.binding(), token)? {
+            Decoded::Whole(progress) => Ok((Some(progress), None)),
+            Decoded::Short(short) => {
+                let (progress, doubt) = short.complete(self, work)?;
+                Ok((Some(progress), doubt))
+            }
+        }
+    }
+
+    fn stream(
+        &self,
+        units: Vec<cursor::Unit>,
+        cursor: Option<Cursor>,
+        doubt: Option<Doubt>,
+    ) -> Result<Stream> {
+        let facts = self.query.facts();
+        if !facts.ordered {
+            if self.request.resume.is_some() {
+                return Err(Error::bad_request(
+                    "The query's resumeFilter is invalid: the query has no ORDER BY",
+                ));
+            }
+            let units = match cursor {
+                Some(Cursor::Spread { from, stretches }) => {
+                    cursor::remaining(units, &from, &stretches)
+                }
+                Some(Cursor::Sorted(_) | Cursor::Counted { .. }) | None => units,
+            };
+            return Ok(Stream::unordered(units));
+        }
+        let order = Order::of(facts);
+        let after = match cursor {
+            Some(Cursor::Sorted(position)) => Some(position),
+            Some(Cursor::Spread { .. } | Cursor::Counted { .. }) | None => None,
+        };
+        let after = self.resumed(&order, after)?;
+        Ok(Stream::ordered(units, order, after, doubt))
+    }
+
+    /// The later of two places: where the page before ended, and where the client wants to begin.
+    fn resumed(&self, order: &Order, after: Option<SortPosition>) -> Result<Option<SortPosition>> {
+        let Some(filter) = &self.request.resume else { return Ok(after) };
+        let columns = self.query.facts().order.len();
+        let wanted = resume::place(self.container, order, columns, filter)?;
+        Ok(Some(match after {
+            Some(after) if order.compare(&after, &wanted).is_ge() => after,
+            Some(_) | None => wanted,
+        }))
+    }
+
+    fn continuation(&self, page: &Page) -> Option<String> {
+        let progress = page.progress(self.scope.static_now_ticks)?;
+        let settings = self.budget.settings;
+        let bytes_max = self.request.token_bytes_max.unwrap_or(settings.token_bytes_max);
+        let paths = self.container.definition.partition_key.paths.len();
+        Some(token::encode(&self.binding(), paths, &progress, bytes_max))
+    }
+
+    /// Adds up what the page took.
+    fn report(&self, work: &mut Work<'_>, page: &Page) -> QueryReport {
+        for leaf in &page.reports {
+            work.usage.query_entries += leaf.entries_scanned;
+            work.usage.documents_loaded += leaf.documents_loaded;
+            work.usage.document_bytes += leaf.document_bytes;
+            work.usage.rows_evaluated += leaf.rows_evaluated;
+        }
+        let facts = self.query.facts();
+        let consistency = self.database.consistency(work.context);
+        QueryReport {
+            leaves: page.reports.clone(),
+            rows: page.rows.len() as u64,
+            bytes: page.bytes as u64,
+            charge: pricing::charge(&work.usage, consistency),
+            tie_order: facts.ordered.then(|| Order::of(facts).tie_order()),
+            ..QueryReport::default()
+        }
     }
 }

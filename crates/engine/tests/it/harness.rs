@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use partita_engine::{
     Change, Condition, ContainerPath, Context, Database, DatabasePath, EngineSettings, EtagPattern,
-    Indexing, ItemPath, KeyRequired, NewItem, Op, Outcome, PageRequest, Reply, Scope, block_on,
+    Indexing, ItemPath, KeyRequired, NewItem, Op, Outcome, PageRequest, QuerySettings, Reply,
+    Scope, block_on,
 };
 use partita_model::{
     ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
@@ -19,6 +20,7 @@ pub(crate) struct Bench {
     pub(crate) database: Arc<Database>,
     pub(crate) clock: Arc<FixedClock>,
     store: Arc<dyn Store>,
+    settings: EngineSettings,
 }
 
 impl Bench {
@@ -32,20 +34,33 @@ impl Bench {
 
     /// The same on a store that may refuse.
     pub(crate) fn try_on(store: Arc<dyn Store>, seed: u64) -> Option<Bench> {
-        Bench::open(store, Arc::new(FixedClock::new(1_700_000_000_000)), seed)
+        let clock = Arc::new(FixedClock::new(1_700_000_000_000));
+        Bench::open(store, clock, seed, EngineSettings::default())
+    }
+
+    /// The same with other limits for queries.
+    pub(crate) fn with_queries(query: QuerySettings) -> Bench {
+        let settings = EngineSettings { query, ..EngineSettings::default() };
+        let clock = Arc::new(FixedClock::new(1_700_000_000_000));
+        Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap()
     }
 
     /// A new database on the same store: what a restart leaves.
     pub(crate) fn reopened(self) -> Bench {
-        Bench::open(self.store, self.clock, 99).unwrap()
+        Bench::open(self.store, self.clock, 99, self.settings).unwrap()
     }
 
-    fn open(store: Arc<dyn Store>, clock: Arc<FixedClock>, seed: u64) -> Option<Bench> {
+    fn open(
+        store: Arc<dyn Store>,
+        clock: Arc<FixedClock>,
+        seed: u64,
+        settings: EngineSettings,
+    ) -> Option<Bench> {
         let entropy = Arc::new(SeededEntropy::new(seed));
         let handed: Arc<FixedClock> = Arc::clone(&clock);
-        let settings = EngineSettings::default();
-        let database = Database::open(Arc::clone(&store), handed, entropy, settings).ok()?;
-        Some(Bench { database, clock, store })
+        let database =
+            Database::open(Arc::clone(&store), handed, entropy, settings.clone()).ok()?;
+        Some(Bench { database, clock, store, settings })
     }
 
     pub(crate) fn run(&self, op: Op) -> Reply {

@@ -11,6 +11,7 @@ mod items;
 mod lists;
 mod model;
 mod policy_change;
+mod query;
 mod races;
 mod restart;
 mod stores;

@@ -1,0 +1,170 @@
+//! How far a query has come between two pages.
+//!
+//! A cursor speaks of EPKs, keys and resource ids, never of partitions: they may be split or moved
+//! before the next page. Three kinds cover all queries:
+//!
+//! - An unordered query goes through the EPKs from low to high ([`Cursor::Spread`]): what lies
+//!   before `from` is done, then come stretches that are partly done, and the rest is untouched.
+//!   Normally there is one stretch, the partition that the last page stopped in. If that is split,
+//!   its parts go on each from the same place, and for a while there are two. (Not if the place is
+//!   a key: keys are in the order of EPKs, so it lies in one of the parts, and the others are done
+//!   or untouched.)
+//! - An ordered query is done up to a place in its order ([`Cursor::Sorted`]), wherever the rows
+//!   came from.
+//! - DISTINCT, GROUP BY and aggregates are computed anew for each page, and as many rows are passed
+//!   over as were delivered ([`Cursor::Counted`]). The result belongs to the EPKs that it was
+//!   computed over: after a split the part that holds the first of them goes on for all, the others
+//!   have nothing to add. Merged by a client, the sum is the same.
+
+use partita_model::{Epk, EpkRange};
+
+use super::position::{Position, SortPosition};
+use crate::keys;
+
+/// What a continuation stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) cursor: Cursor,
+    /// Rows on all pages so far: what TOP and LIMIT count.
+    pub(super) delivered: u64,
+    /// Rows that OFFSET has passed over so far.
+    pub(super) skipped: u64,
+    /// When the first page was asked for: the time that the query's static functions show.
+    pub(super) started_ticks: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cursor {
+    Spread { from: Epk, stretches: Vec<Stretch> },
+    Sorted(SortPosition),
+    Counted { area: EpkRange },
+}
+
+/// Some EPKs, from the end of the stretch before, that are done up to a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) until: Epk,
+    pub(super) position: Position,
+}
+
+/// A range of EPKs in one partition that a query has to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// Index into the container's partitions.
+    pub(super) partition: usize,
+    pub(super) range: EpkRange,
+    /// Where to go on; None: at the beginning.
+    pub(super) start: Option<Position>,
+}
+
+/// The units that are left of a query's units, each with its place.
+pub(super) fn remaining(units: Vec<Unit>, from: &Epk, stretches: &[Stretch]) -> Vec<Unit> {
+    let mut left = Vec::with_capacity(units.len());
+    for unit in units {
+        let mut begin = from.clone();
+        for stretch in stretches {
+            let part = EpkRange { min: begin, max: stretch.until.clone() };
+            if let Some(range) = unit.range.intersect(&part) {
+                left.extend(resumed(unit.partition, range, &stretch.position));
+            }
+            begin = stretch.until.clone();
+        }
+        let untouched = EpkRange { min: begin, max: Epk::max() };
+        if let Some(range) = unit.range.intersect(&untouched) {
+            left.push(Unit { partition: unit.partition, range, start: None });
+        }
+    }
+    left
+}
+
+/// What is left of a range that is done up to a place.
+fn resumed(partition: usize, range: EpkRange, position: &Position) -> Option<Unit> {
+    let start = match position {
+        Position::Key { item_key, .. } => {
+            let epk = keys::epk_of_item(item_key)?;
+            if epk >= range.max {
+                return None;
+            }
+            (epk >= range.min).then(|| position.clone())
+        }
+        Position::Rid { .. } | Position::Sorted(_) => Some(position.clone()),
+    };
+    Some(Unit { partition, range, start })
+}
+
+/// The cursor of a query that stands in the first of these units; None if there are none.
+pub(super) fn spread(units: &[Unit], position: Option<Position>) -> Option<Cursor> {
+    let (first, rest) = units.split_first()?;
+    let from = first.range.min.clone();
+    let Some(position) = position else { return Some(Cursor::Spread { from, stretches: vec![] }) };
+    let mut stretches = vec![Stretch { until: first.range.max.clone(), position }];
+    for unit in rest {
+        let Some(position) = &unit.start else { break };
+        stretches.push(Stretch { until: unit.range.max.clone(), position: position.clone() });
+    }
+    Some(Cursor::Spread { from, stretches })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(min: &str, max: &str) -> EpkRange {
+        EpkRange::new(Epk::parse_hex(min).unwrap(), Epk::parse_hex(max).unwrap())
+    }
+
+    fn unit(partition: usize, min: &str, max: &str, rid: Option<u64>) -> Unit {
+        let start = rid.map(|rid| Position::Rid { rid, row: 1 });
+        Unit { partition, range: range(min, max), start }
+    }
+
+    fn go_on(units: Vec<Unit>, cursor: &Cursor) -> Vec<Unit> {
+        let Cursor::Spread { from, stretches } = cursor else { panic!("{cursor:?}") };
+        remaining(units, from, stretches)
+    }
+
+    #[test]
+    fn a_query_goes_on_where_it_stopped() {
+        let units = vec![unit(0, "", "20", None), unit(1, "20", "FF", None)];
+        let cursor = spread(&units, Some(Position::Rid { rid: 7, row: 1 })).unwrap();
+        let left = go_on(units, &cursor);
+        assert_eq!(left, [unit(0, "", "20", Some(7)), unit(1, "20", "FF", None)]);
+        let cursor = spread(&left[1..], None).unwrap();
+        assert_eq!(go_on(left, &cursor), [unit(1, "20", "FF", None)]);
+    }
+
+    #[test]
+    fn a_key_lies_in_one_part_of_a_split_partition() {
+        let epk = Epk::parse_hex("15").unwrap();
+        let key = partita_model::PartitionKey(vec![partita_model::KeyPart::Null]);
+        let item_key = crate::keys::item(&epk, &key, "x");
+        let position = Position::Key { item_key, rid: 3, row: 1 };
+        let cursor = spread(&[unit(0, "", "FF", None)], Some(position.clone())).unwrap();
+        let split =
+            vec![unit(0, "", "10", None), unit(1, "10", "20", None), unit(2, "20", "FF", None)];
+        let mut expected = [unit(1, "10", "20", None), unit(2, "20", "FF", None)];
+        expected[0].start = Some(position);
+        assert_eq!(go_on(split, &cursor), expected);
+    }
+
+    #[test]
+    fn the_parts_of_a_split_partition_go_on_from_the_place_of_the_whole() {
+        let before = vec![unit(0, "", "20", None), unit(1, "20", "FF", None)];
+        let cursor = spread(&before, Some(Position::Rid { rid: 7, row: 1 })).unwrap();
+        let split =
+            || vec![unit(0, "", "10", None), unit(1, "10", "20", None), unit(2, "20", "FF", None)];
+        let left = go_on(split(), &cursor);
+        let expected =
+            [unit(0, "", "10", Some(7)), unit(1, "10", "20", Some(7)), unit(2, "20", "FF", None)];
+        assert_eq!(left, expected);
+        // The first part gets further than the second one.
+        let cursor = spread(&left, Some(Position::Rid { rid: 9, row: 1 })).unwrap();
+        let expected =
+            [unit(0, "", "10", Some(9)), unit(1, "10", "20", Some(7)), unit(2, "20", "FF", None)];
+        assert_eq!(go_on(split(), &cursor), expected);
+        // Merged again, both parts keep their places.
+        let expected =
+            [unit(0, "", "10", Some(9)), unit(0, "10", "20", Some(7)), unit(0, "20", "FF", None)];
+        assert_eq!(go_on(vec![unit(0, "", "FF", None)], &cursor), expected);
+    }
+}

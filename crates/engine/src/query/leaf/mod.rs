@@ -1,0 +1,152 @@
+//! One partition's part of a query.
+//!
+//! A leaf looks at the items of one range of EPKs in one view of one partition, and gives their
+//! rows in one of the orders of `position.rs`, or their groups. It applies FROM, WHERE, SELECT and
+//! ORDER BY; what needs more than one partition (DISTINCT, TOP, OFFSET, merging) is not its
+//! business. It is told how many rows can be used, and gives up its turn when it has looked at much
+//! without finding them.
+//!
+//! What a query never sees: items that have expired, items that were kept out of the index of a
+//! container that has one, and items of other partition keys that share an EPK.
+//!
+//! `scan.rs` looks at every item. It is the way that is always there, and the one that all others
+//! are compared with.
+
+mod scan;
+mod top;
+
+use std::ops::ControlFlow;
+
+use partita_model::{Clock, EpkRange, Error, IndexingMode, KeyPart, Result};
+use partita_query::{Groups, Query, Run};
+use partita_storage::Snapshot;
+
+use super::position::{LeafRow, Position};
+use crate::catalog::{Container, Partition};
+use crate::database::QuerySettings;
+use crate::keys;
+use crate::op::{LeafReport, PlanHint};
+use crate::record::ItemRecord;
+
+/// How a leaf ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// There are no more rows.
+    Exhausted,
+    /// The receiver of the rows wanted no more.
+    Stopped,
+    /// Enough was looked at for one page. There may be more rows behind this place, which is
+    /// further on than where the leaf began.
+    OutOfBudget(Position),
+}
+
+/// Receives the rows of a leaf, one by one.
+pub(super) type Emit<'e> = dyn FnMut(LeafRow) -> ControlFlow<()> + 'e;
+
+/// One partition's part of one page.
+pub(super) struct Leaf<'a> {
+    pub(super) container: &'a Container,
+    pub(super) partition: &'a Partition,
+    pub(super) view: &'a dyn Snapshot,
+    pub(super) query: &'a Query,
+    pub(super) run: Run<'a>,
+    /// Only items whose EPK lies in here.
+    pub(super) restrict: EpkRange,
+    /// Only items whose partition key begins like this: two keys may have one EPK.
+    pub(super) only: &'a [KeyPart],
+    pub(super) hint: PlanHint,
+    /// No more rows than this are of use.
+    pub(super) want: usize,
+    pub(super) budget: Budget<'a>,
+    pub(super) report: LeafReport,
+}
+
+/// How far a leaf may go.
+#[derive(Clone, Copy)]
+pub(super) struct Budget<'a> {
+    pub(super) settings: &'a QuerySettings,
+    pub(super) clock: &'a dyn Clock,
+    /// When the page began, on the clock's nanoseconds.
+    pub(super) started_nanos: u64,
+    pub(super) now_seconds: u64,
+}
+
+impl Budget<'_> {
+    /// Has the page taken its time?
+    pub(super) fn page_time_is_over(&self) -> bool {
+        self.elapsed_millis() >= self.settings.page_millis_max
+    }
+
+    /// Fails when a result that is worth nothing in parts has taken too long.
+    pub(super) fn check_whole_time(&self) -> Result<()> {
+        if self.elapsed_millis() < self.settings.whole_millis_max {
+            return Ok(());
+        }
+        Err(Error::timeout(format!(
+            "The query needs all of its items before it can return anything, and did not get \
+             through them in {} ms. Narrow its filter, or add an index that has its order.",
+            self.settings.whole_millis_max
+        )))
+    }
+
+    fn elapsed_millis(&self) -> u64 {
+        self.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
+    }
+}
+
+impl Leaf<'_> {
+    /// Gives the rows behind a place, in order. The place also decides the order of an unordered
+    /// query; without one the plan does.
+    pub(super) fn stream(&mut self, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
+        self.timed(|leaf| scan::stream(leaf, after, emit))
+    }
+
+    /// Gathers the groups of all items.
+    pub(super) fn groups(&mut self) -> Result<Groups> {
+        self.timed(scan::groups)
+    }
+
+    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let started = self.budget.clock.monotonic_nanos();
+        let result = work(self);
+        let ended = self.budget.clock.monotonic_nanos();
+        self.report.nanos += ended.saturating_sub(started);
+        result
+    }
+
+    /// May a query see this item?
+    fn sees(&self, item_key: &[u8], record: &ItemRecord) -> Result<bool> {
+        let definition = &self.container.definition;
+        if record.expired(definition.default_ttl, self.budget.now_seconds) {
+            return Ok(false);
+        }
+        if !record.indexed && definition.indexing.mode() != IndexingMode::None {
+            return Ok(false);
+        }
+        if self.only.is_empty() {
+            return Ok(true);
+        }
+        let key = keys::parse_item(item_key, definition.partition_key.paths.len())
+            .ok_or_else(|| Error::corrupt("the key of an item is damaged"))?;
+        Ok(key.key.0.starts_with(self.only))
+    }
+
+    /// Has this leaf done its share of a page?
+    fn page_is_over(&self) -> bool {
+        self.report.entries_scanned >= self.budget.settings.page_entries_max
+            || self.budget.page_time_is_over()
+    }
+
+    /// Fails when a result that is worth nothing in parts takes too much.
+    fn check_whole(&self) -> Result<()> {
+        let entries_max = self.budget.settings.whole_entries_max;
+        if self.report.entries_scanned > entries_max {
+            return Err(Error::timeout(format!(
+                "The query needs all of its items before it can return anything, and they are more \
+                 than {entries_max} in one partition. Narrow its filter, or add an index that has \
+                 its order."
+            )));
+        }
+        self.budget.check_whole_time()
+    }
+}

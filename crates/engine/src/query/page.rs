@@ -1,0 +1,283 @@
+//! Filling a page.
+//!
+//! A page ends when it has the rows or the bytes that were asked for, when TOP or LIMIT is reached,
+//! or when looking for more would take too long; in the last case it may be short, even empty, and
+//! is still continued. Rows that come one after another go straight into the page ([`plain`]).
+//! DISTINCT and groups need to know what came before: they are computed from the beginning for
+//! every page, and what was delivered is passed over ([`distinct`], [`grouped`]). If items changed
+//! between two such pages, rows may come twice or not at all.
+
+use std::collections::HashSet;
+
+use partita_model::{Error, Result};
+use partita_query::{Facts, Groups, Row};
+
+use super::Job;
+use super::cursor::{Cursor, Progress, Unit};
+use super::leaves::{Question, ask};
+use super::position::{LeafRow, Order, Position};
+use super::stream::Stream;
+use crate::context::Work;
+use crate::op::LeafReport;
+
+/// Rows that a DISTINCT asks for at a time.
+const DISTINCT_ROUND: usize = 1_000;
+
+/// A page of a query's result, under construction and finished.
+pub(super) struct Page {
+    pub(super) rows: Vec<String>,
+    pub(super) bytes: usize,
+    /// Where to go on; None: this was the last page.
+    pub(super) cursor: Option<Cursor>,
+    rows_max: usize,
+    bytes_max: usize,
+    window: Window,
+    pub(super) reports: Vec<LeafReport>,
+}
+
+/// What is left of OFFSET, LIMIT and TOP, and what was used of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    skip: u64,
+    take: u64,
+    skipped: u64,
+    delivered: u64,
+}
+
+impl Window {
+    /// What is left after the pages before.
+    fn left(facts: &Facts, before: Option<&Progress>) -> Window {
+        let (offset, limit) = match (facts.top, facts.offset_limit) {
+            (Some(top), _) => (0, top),
+            (None, Some((offset, limit))) => (offset, limit),
+            (None, None) => (0, u64::MAX),
+        };
+        let (skipped, delivered) = before.map_or((0, 0), |p| (p.skipped, p.delivered));
+        Window {
+            skip: offset.saturating_sub(skipped),
+            take: limit.saturating_sub(delivered),
+            skipped,
+            delivered,
+        }
+    }
+}
+
+/// What became of a row.
+#[derive(Debug, PartialEq, Eq)]
+enum Taken {
+    /// Passed over by OFFSET, or put into the page.
+    Yes,
+    /// The page is full: it is for the next one.
+    Full,
+    /// TOP or LIMIT is reached: it is for none.
+    Over,
+}
+
+impl Page {
+    pub(super) fn new(job: &Job<'_>, before: Option<&Progress>) -> Page {
+        let settings = job.budget.settings;
+        let rows_max = job.request.page.items_max.unwrap_or(settings.page_rows_default).max(1);
+        Page {
+            rows: Vec::new(),
+            bytes: 0,
+            cursor: None,
+            rows_max,
+            bytes_max: settings.page_bytes_max,
+            window: Window::left(job.query.facts(), before),
+            reports: Vec::new(),
+        }
+    }
+
+    /// What the next page has to know of this one.
+    pub(super) fn progress(&self, started_ticks: u64) -> Option<Progress> {
+        let Window { delivered, skipped, .. } = self.window;
+        let cursor = self.cursor.clone()?;
+        Some(Progress { cursor, delivered, skipped, started_ticks })
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() >= self.rows_max || self.bytes >= self.bytes_max
+    }
+
+    /// Rows that would fill the page, those that OFFSET passes over included.
+    fn want(&self) -> usize {
+        let room = (self.rows_max - self.rows.len()) as u64;
+        let rows = room.min(self.window.take).saturating_add(self.window.skip);
+        usize::try_from(rows).unwrap_or(usize::MAX)
+    }
+
+    /// Offers the next row of the result.
+    fn offer(&mut self, text: impl FnOnce() -> String, bytes: usize) -> Taken {
+        if self.window.take == 0 {
+            return Taken::Over;
+        }
+        if self.window.skip > 0 {
+            self.window.skip -= 1;
+            self.window.skipped += 1;
+            return Taken::Yes;
+        }
+        let too_large = !self.rows.is_empty() && self.bytes + bytes > self.bytes_max;
+        if self.is_full() || too_large {
+            return Taken::Full;
+        }
+        self.window.take -= 1;
+        self.window.delivered += 1;
+        self.bytes += bytes;
+        self.rows.push(text());
+        Taken::Yes
+    }
+
+    /// Fills the page with rows as they come.
+    pub(super) fn plain(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        stream: &mut Stream,
+    ) -> Result<()> {
+        while self.window.take > 0 {
+            let before = stream.cursor();
+            let mut round = stream.round(job, work, self.want(), &mut self.reports)?;
+            let mut used = 0_usize;
+            for row in &mut round.rows {
+                let bytes = row.text.len();
+                match self.offer(|| std::mem::take(&mut row.text), bytes) {
+                    Taken::Yes => used += 1,
+                    Taken::Over => return Ok(()),
+                    Taken::Full => {
+                        let last = used.checked_sub(1).and_then(|last| round.rows.get(last));
+                        self.cursor = match last {
+                            Some(last) => stream.cursor_at(last),
+                            None => before,
+                        };
+                        return Ok(());
+                    }
+                }
+            }
+            if round.done || self.window.take == 0 {
+                return Ok(());
+            }
+            if self.is_full() || round.tired || job.budget.page_time_is_over() {
+                self.cursor = stream.cursor();
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the page with rows that did not come before.
+    pub(super) fn distinct(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        stream: &mut Stream,
+    ) -> Result<()> {
+        let mut seen: HashSet<u128> = HashSet::new();
+        let mut passed = 0;
+        // What OFFSET has passed over before is passed over again.
+        let before = self.window.skipped + self.window.delivered;
+        while self.window.take > 0 {
+            let want = DISTINCT_ROUND.max(self.want().min(DISTINCT_ROUND * 10));
+            let round = stream.round(job, work, want, &mut self.reports)?;
+            for row in round.rows {
+                if !seen.insert(row.hash) {
+                    continue;
+                }
+                passed += 1;
+                if passed <= before {
+                    continue;
+                }
+                let bytes = row.text.len();
+                match self.offer(|| row.text, bytes) {
+                    Taken::Yes => {}
+                    Taken::Over => return Ok(()),
+                    Taken::Full => {
+                        self.cursor = Some(counted(job));
+                        return Ok(());
+                    }
+                }
+            }
+            if round.done {
+                return Ok(());
+            }
+            if seen.len() > job.budget.settings.distinct_rows_max {
+                return Err(Error::bad_request(format!(
+                    "The query has more than {} different rows, too many to tell new ones from \
+                     those before. Narrow its filter, or leave out DISTINCT.",
+                    job.budget.settings.distinct_rows_max
+                )));
+            }
+            self.check_whole(job)?;
+        }
+        Ok(())
+    }
+
+    /// Fills the page with groups.
+    pub(super) fn grouped(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        units: &[Unit],
+    ) -> Result<()> {
+        let asked: Vec<(&Unit, Option<&Position>)> = units.iter().map(|u| (u, None)).collect();
+        let answers = ask(job, work, &asked, Question::Groups)?;
+        let mut groups = Groups::new(job.query);
+        for answer in answers {
+            self.reports.push(answer.report);
+            if let Some(more) = answer.groups {
+                groups.merge(more)?;
+            }
+        }
+        let rows = groups.finish(&mut job.query.start(&job.scope))?;
+        let before = self.window.skipped + self.window.delivered;
+        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        for row in finished(job.query.facts(), rows).into_iter().skip(before) {
+            let bytes = row.text.len();
+            match self.offer(|| row.text, bytes) {
+                Taken::Yes => {}
+                Taken::Over => return Ok(()),
+                Taken::Full => {
+                    self.cursor = Some(counted(job));
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails when a result that is worth nothing in parts takes too much.
+    fn check_whole(&self, job: &Job<'_>) -> Result<()> {
+        let entries: u64 = self.reports.iter().map(|report| report.entries_scanned).sum();
+        let entries_max = job.budget.settings.whole_entries_max;
+        if entries > entries_max {
+            return Err(Error::timeout(format!(
+                "The query has to look at more than {entries_max} entries for one page. Narrow its \
+                 filter, or leave out DISTINCT."
+            )));
+        }
+        job.budget.check_whole_time()
+    }
+}
+
+fn counted(job: &Job<'_>) -> Cursor {
+    Cursor::Counted { area: job.area.clone() }
+}
+
+/// The rows of groups with DISTINCT and ORDER BY applied.
+fn finished(facts: &Facts, mut rows: Vec<Row>) -> Vec<Row> {
+    if facts.ordered {
+        let order = Order::of(facts);
+        let placed = rows.into_iter().zip(0_u64..);
+        let mut placed: Vec<LeafRow> =
+            placed.map(|(row, at)| LeafRow::sorted(row, at, 0)).collect();
+        placed.sort_by(|a, b| match (&a.position, &b.position) {
+            (Position::Sorted(a), Position::Sorted(b)) => order.compare(a, b),
+            _ => std::cmp::Ordering::Equal,
+        });
+        rows = placed.into_iter().map(|row| row.row).collect();
+    }
+    if facts.distinct {
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert(row.hash));
+    }
+    rows
+}

@@ -1,0 +1,133 @@
+//! Which partitions a query has to ask, and whether the server may answer it whole.
+//!
+//! A request names a part of the container: a partition key, a range, all of it. The filter of the
+//! query may name partition keys as well, and what it excludes need not be asked. What is left is
+//! cut along the partitions into units of work, in EPK order.
+//!
+//! The service answers a query whole when one partition has all of the answer, and rows of several
+//! partitions one partition after the other. It does not merge: an ORDER BY, an aggregate and the
+//! like over several partitions go back to the client with a plan of how to merge what the single
+//! partitions answer. It decides by what the request names, not by what the filter pins.
+
+use partita_model::{EpkRange, Error, KeyPart, PartitionKeyHeader, Result};
+use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
+
+use super::cursor::Unit;
+use crate::catalog::Container;
+use crate::item::scope_epks;
+use crate::op::{QueryRequest, Scope, Serving};
+
+/// Ranges that a filter names within one partition and that are asked for one by one. If there are
+/// more, the query looks at all from the first to the last.
+const RANGES_PER_PARTITION_MAX: usize = 64;
+
+/// The part of a container that a query is about.
+pub(super) struct Area {
+    pub(super) range: EpkRange,
+    /// The partition key, or the beginning of one, that all items must have.
+    pub(super) only: Vec<KeyPart>,
+}
+
+/// The part that the request names.
+pub(super) fn area(container: &Container, scope: &Scope) -> Result<Area> {
+    let Scope::PartitionKey(header) = scope else {
+        return Ok(Area { range: scope_epks(container, scope)?, only: Vec::new() });
+    };
+    let definition = &container.definition.partition_key;
+    // Clients without partition keys name the key of containers without one like this.
+    let only = match header.0.as_slice() {
+        [] if definition.system_key => vec![KeyPart::Undefined],
+        parts => parts.to_vec(),
+    };
+    Ok(Area { range: definition.range_of(&PartitionKeyHeader(only.clone()))?, only })
+}
+
+/// The units of work of a query over an area.
+pub(super) fn units(
+    container: &Container,
+    range: &EpkRange,
+    filter: &PartitionFilter,
+) -> Vec<Unit> {
+    let mut units = Vec::new();
+    for (partition, known) in container.partitions.iter().enumerate() {
+        let Some(part) = known.epks.intersect(range) else { continue };
+        let ranges = match filter {
+            PartitionFilter::All => vec![part],
+            PartitionFilter::Nothing => Vec::new(),
+            PartitionFilter::Keys(keys) => {
+                coalesced(keys.iter().filter_map(|key| key.range.intersect(&part)).collect())
+            }
+        };
+        units.extend(ranges.into_iter().map(|range| Unit { partition, range, start: None }));
+    }
+    units
+}
+
+/// Ranges in order; those that touch become one, and too many become one.
+fn coalesced(ranges: Vec<EpkRange>) -> Vec<EpkRange> {
+    let mut joined: Vec<EpkRange> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.min <= last.max => last.max = range.max.max(last.max.clone()),
+            Some(_) | None => joined.push(range),
+        }
+    }
+    match (joined.first(), joined.last()) {
+        (Some(first), Some(last)) if joined.len() > RANGES_PER_PARTITION_MAX => {
+            vec![EpkRange { min: first.min.clone(), max: last.max.clone() }]
+        }
+        _ => joined,
+    }
+}
+
+/// Refuses what the request does not allow, or what the service would not answer.
+pub(super) fn check(
+    container: &Container,
+    request: &QueryRequest,
+    query: &Query,
+    area: &Area,
+    filter: &PartitionFilter,
+) -> Result<()> {
+    let facts = query.facts();
+    if !facts.has_from {
+        return Ok(());
+    }
+    let definition = &container.definition.partition_key;
+    let whole = match &request.scope {
+        Scope::All => true,
+        Scope::PartitionKey(header) => header.0.is_empty() && !definition.system_key,
+        Scope::Range { .. } | Scope::Epks(_) => false,
+    };
+    let pinned = matches!(filter, PartitionFilter::Keys(keys)
+        if matches!(keys.as_slice(), [key] if key.parts.len() == definition.paths.len()));
+    if whole && !request.cross_partition && !definition.system_key && !pinned {
+        return Err(Error::bad_request(
+            "Cross partition query is required but disabled. Please set \
+             x-ms-documentdb-query-enablecrosspartition to true, specify \
+             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        ));
+    }
+    let partitions = container.partitions.iter().filter(|p| p.epks.overlaps(&area.range)).count();
+    if request.serving == Serving::Global || partitions <= 1 || !must_merge(facts) {
+        return Ok(());
+    }
+    let plan = plan(&PlanRequest {
+        text: &request.text,
+        parameters: &request.parameters,
+        partition_key: definition,
+        features: None,
+        has_logical_partition_key: false,
+        vector: container.definition.vector_embeddings.as_ref(),
+        geospatial: container.definition.geospatial,
+    })?;
+    Err(Error::not_served_directly(plan.to_value().to_json()))
+}
+
+/// Is the result over several partitions more than their results one after the other?
+fn must_merge(facts: &Facts) -> bool {
+    facts.is_grouped
+        || facts.distinct
+        || facts.ordered
+        || facts.top.is_some()
+        || facts.offset_limit.is_some()
+}

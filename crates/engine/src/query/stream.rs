@@ -1,0 +1,252 @@
+//! The rows of all partitions as one stream, in rounds.
+//!
+//! A stream knows how far it has come. Each round brings the next rows, in order, and the place
+//! behind each; a page takes what it needs of them and remembers the place of the last.
+//!
+//! Without ORDER BY the units follow each other in EPK order. The first round asks one unit, since
+//! it often fills the page; when it did not, twice as many are asked at once, and so on. What was
+//! asked in vain because a unit before it filled the page is forgotten, its cost included: the
+//! page is the same as if units had been asked one by one.
+//!
+//! With ORDER BY every unit is asked for as many rows as the page wants, and they are merged. A
+//! unit that stopped before its end sets a limit: rows behind its last place may have to wait for
+//! rows that it did not give yet.
+
+use std::cmp::Ordering;
+
+use partita_model::{Error, Result};
+
+use super::Job;
+use super::compact::Doubt;
+use super::cursor::{self, Cursor, Unit};
+use super::leaf::End;
+use super::leaves::{Answer, Question, ask};
+use super::position::{LeafRow, Order, Position, SortPosition};
+use super::token;
+use crate::context::Work;
+use crate::op::LeafReport;
+
+/// A row, and the cursor behind it.
+pub(super) struct StreamRow {
+    pub(super) text: String,
+    pub(super) hash: u128,
+    place: Place,
+}
+
+/// Where a row was found: in an unordered stream also the unit counts.
+struct Place {
+    unit: usize,
+    position: Position,
+}
+
+/// What a round brought.
+pub(super) struct Round {
+    pub(super) rows: Vec<StreamRow>,
+    /// There is no more.
+    pub(super) done: bool,
+    /// A unit has used up its share of a page.
+    pub(super) tired: bool,
+}
+
+/// All rows of a query, as far as FROM, WHERE, SELECT and ORDER BY decide.
+pub(super) struct Stream {
+    units: Vec<Unit>,
+    /// Unordered: the first unit that is not done. Its start is kept up to date.
+    next: usize,
+    /// Unordered: units to ask at once.
+    wave: usize,
+    order: Option<Order>,
+    /// Ordered: all before this place is done.
+    sorted: Option<SortPosition>,
+    /// Ordered: which units may have more.
+    open: Vec<bool>,
+    doubt: Option<Doubt>,
+}
+
+impl Stream {
+    pub(super) fn unordered(units: Vec<Unit>) -> Stream {
+        Stream { units, next: 0, wave: 1, order: None, sorted: None, open: Vec::new(), doubt: None }
+    }
+
+    pub(super) fn ordered(
+        units: Vec<Unit>,
+        order: Order,
+        after: Option<SortPosition>,
+        doubt: Option<Doubt>,
+    ) -> Stream {
+        let open = vec![true; units.len()];
+        Stream { units, next: 0, wave: 1, order: Some(order), sorted: after, open, doubt }
+    }
+
+    /// The next rows: about `want` of them, none if they are hard to find.
+    pub(super) fn round(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        want: usize,
+        reports: &mut Vec<LeafReport>,
+    ) -> Result<Round> {
+        match self.order.clone() {
+            None => self.spread_round(job, work, want, reports),
+            Some(order) => self.sorted_round(job, work, &order, want, reports),
+        }
+    }
+
+    /// The cursor behind a row.
+    pub(super) fn cursor_at(&self, row: &StreamRow) -> Option<Cursor> {
+        match &row.place.position {
+            Position::Sorted(position) => Some(Cursor::Sorted(position.clone())),
+            position => {
+                let units = self.units.get(row.place.unit..).unwrap_or_default();
+                cursor::spread(units, Some(position.clone()))
+            }
+        }
+    }
+
+    /// The cursor behind all rounds so far; None if all is done.
+    pub(super) fn cursor(&self) -> Option<Cursor> {
+        if self.order.is_some() {
+            if !self.open.contains(&true) {
+                return None;
+            }
+            return self.sorted.clone().map(Cursor::Sorted);
+        }
+        let units = self.units.get(self.next..).unwrap_or_default();
+        cursor::spread(units, units.first().and_then(|unit| unit.start.clone()))
+    }
+
+    fn spread_round(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        want: usize,
+        reports: &mut Vec<LeafReport>,
+    ) -> Result<Round> {
+        let settings = job.budget.settings;
+        let wave = self.wave.min(settings.parallelism.max(1));
+        self.wave = wave * 2;
+        let asked: Vec<(&Unit, Option<&Position>)> =
+            self.units.iter().skip(self.next).take(wave).map(|u| (u, u.start.as_ref())).collect();
+        let question = Question::Rows { want, bytes_max: settings.page_bytes_max };
+        let answers = ask(job, work, &asked, question)?;
+        let mut round = Round { rows: Vec::new(), done: false, tired: false };
+        let mut bytes = 0;
+        for answer in answers {
+            let Answer { rows, end, report, .. } = answer;
+            reports.push(report);
+            let unit = self.next;
+            let last = rows.last().map(|row| row.position.clone());
+            bytes += rows.iter().map(|row| row.row.text.len()).sum::<usize>();
+            round.rows.extend(rows.into_iter().map(|row| placed(row, unit)));
+            let stopped_at = match end {
+                End::Exhausted => None,
+                End::Stopped => last,
+                End::OutOfBudget(position) => {
+                    round.tired = true;
+                    Some(position)
+                }
+            };
+            if let Some(position) = stopped_at {
+                if let Some(unit) = self.units.get_mut(unit) {
+                    unit.start = Some(position);
+                }
+                break;
+            }
+            self.next += 1;
+            if round.rows.len() >= want || bytes >= settings.page_bytes_max {
+                break;
+            }
+        }
+        round.done = self.next >= self.units.len();
+        Ok(round)
+    }
+
+    fn sorted_round(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        order: &Order,
+        want: usize,
+        reports: &mut Vec<LeafReport>,
+    ) -> Result<Round> {
+        let after = self.sorted.clone().map(Position::Sorted);
+        let open: Vec<usize> = (0..self.units.len()).filter(|at| self.open[*at]).collect();
+        let asked: Vec<(&Unit, Option<&Position>)> = open
+            .iter()
+            .filter_map(|at| self.units.get(*at).map(|unit| (unit, after.as_ref())))
+            .collect();
+        let settings = job.budget.settings;
+        let share = settings.sort_bytes_max / asked.len().max(1);
+        let bytes_max = share.max(settings.page_bytes_max);
+        let answers = ask(job, work, &asked, Question::Rows { want, bytes_max })?;
+        let mut limit: Option<SortPosition> = None;
+        let mut tired = false;
+        let mut rows: Vec<StreamRow> = Vec::new();
+        for (answer, unit) in answers.into_iter().zip(open) {
+            tired |= matches!(answer.end, End::OutOfBudget(_)) && answer.rows.len() < want;
+            let last = answer.rows.last().map(|row| row.position.clone());
+            let stopped_at = match answer.end {
+                End::Exhausted => None,
+                End::Stopped => last,
+                End::OutOfBudget(position) => Some(position),
+            };
+            if let Some(Position::Sorted(at)) = stopped_at {
+                limit = Some(match limit {
+                    Some(limit) if order.compare(&limit, &at).is_le() => limit,
+                    Some(_) | None => at,
+                });
+            } else {
+                self.open[unit] = false;
+            }
+            reports.push(answer.report);
+            rows.extend(answer.rows.into_iter().map(|row| placed(row, unit)));
+        }
+        rows.sort_by(|a, b| compare(order, a, b));
+        if let Some(limit) = &limit {
+            self.hold_back(order, limit, &mut rows);
+        }
+        self.settle_doubt(&rows, limit.as_ref())?;
+        self.sorted = limit;
+        Ok(Round { rows, done: !self.open.contains(&true), tired })
+    }
+
+    /// Drops the rows behind the limit. Their units are asked again.
+    fn hold_back(&mut self, order: &Order, limit: &SortPosition, rows: &mut Vec<StreamRow>) {
+        let held = rows.partition_point(|row| match &row.place.position {
+            Position::Sorted(at) => order.compare(at, limit).is_le(),
+            Position::Key { .. } | Position::Rid { .. } => false,
+        });
+        for row in rows.drain(held..) {
+            self.open[row.place.unit] = true;
+        }
+    }
+
+    /// Fails if what comes after a place that was not certain may have been delivered before.
+    fn settle_doubt(&mut self, rows: &[StreamRow], limit: Option<&SortPosition>) -> Result<()> {
+        let Some(doubt) = &self.doubt else { return Ok(()) };
+        let first = match rows.first().map(|row| &row.place.position) {
+            Some(Position::Sorted(at)) => Some(at),
+            Some(Position::Key { .. } | Position::Rid { .. }) => {
+                return Err(Error::internal("an ordered query met an unordered row"));
+            }
+            None => limit,
+        };
+        if first.is_some_and(|at| doubt.concerns(at)) {
+            return Err(token::lost());
+        }
+        self.doubt = None;
+        Ok(())
+    }
+}
+
+fn placed(row: LeafRow, unit: usize) -> StreamRow {
+    let place = Place { unit, position: row.position };
+    StreamRow { text: row.row.text, hash: row.row.hash, place }
+}
+
+fn compare(order: &Order, a: &StreamRow, b: &StreamRow) -> Ordering {
+    match (&a.place.position, &b.place.position) {
+        (Position::Sorted(a), Position::Sorted(b)) => order.compare(a, b),
+        _ => Ordering::Equal,
+    }
+}

@@ -1,0 +1,243 @@
+//! Continuation tokens: how far a query has come, as a text that clients carry.
+//!
+//! ```text
+//! Q1.  base64url( progress · 16 bytes of an HMAC-SHA256 )
+//! ```
+//!
+//! The HMAC covers the progress and everything that a token is only good for: the container, the
+//! query's text and parameters, and the kind of its scope. Its secret is made once and kept in the
+//! catalog, so tokens survive restarts and nobody else can make one: what is decoded was encoded
+//! here. A range of partition key ranges or EPKs is not part of it, since a client goes on with the
+//! token of a partition in the parts that it was split into; a partition key is.
+//!
+//! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use partita_model::{ContainerRid, EpkRange, Error, Result, keycode};
+use sha2::{Digest, Sha256};
+
+use super::codec::{Input, put_blob, put_blobs, put_epk, put_number};
+use super::compact::{self, Compact};
+use super::cursor::{Cursor, Progress, Stretch};
+use super::position::{Position, SortPosition};
+use crate::op::{QueryRequest, Scope, Serving};
+
+const PREFIX: &str = "Q1.";
+const MAC_BYTES: usize = 16;
+
+/// What is signed besides the progress.
+pub(super) struct Binding<'a> {
+    pub(super) secret: &'a [u8],
+    pub(super) container: ContainerRid,
+    pub(super) request: &'a QueryRequest,
+}
+
+/// What a token says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decoded {
+    Whole(Progress),
+    /// To be completed from the item that it names.
+    Short(Compact),
+}
+
+/// The token of a query's progress, in the short form if the whole one is too long.
+pub(super) fn encode(
+    binding: &Binding<'_>,
+    partition_key_paths: usize,
+    progress: &Progress,
+    bytes_max: usize,
+) -> String {
+    let mut payload = vec![WHOLE];
+    put_progress(&mut payload, progress);
+    if text_bytes(payload.len()) > bytes_max
+        && let Some(short) = compact::shorten(progress, partition_key_paths, room(bytes_max))
+    {
+        payload = vec![SHORT];
+        short.put(&mut payload);
+    }
+    let mac = mac(binding, &payload);
+    payload.extend_from_slice(&mac);
+    format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(payload))
+}
+
+pub(super) fn decode(binding: &Binding<'_>, token: &str) -> Result<Decoded> {
+    let encoded = token.strip_prefix(PREFIX).ok_or_else(invalid)?;
+    let bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| invalid())?;
+    let length = bytes.len().checked_sub(MAC_BYTES).ok_or_else(invalid)?;
+    let (payload, signed) = bytes.split_at(length);
+    hasher(binding, payload).verify_truncated_left(signed).map_err(|_| invalid())?;
+    let (kind, body) = payload.split_first().ok_or_else(invalid)?;
+    let mut input = Input::new(body);
+    let decoded = match *kind {
+        WHOLE => read_progress(&mut input).map(Decoded::Whole),
+        SHORT => Compact::read(&mut input).map(Decoded::Short),
+        _ => None,
+    };
+    decoded.filter(|_| input.is_empty()).ok_or_else(invalid)
+}
+
+/// The answer to a token that was not made for this query, or not by us.
+pub(super) fn invalid() -> Error {
+    Error::bad_request(
+        "Invalid Continuation Token: pass it on as the page before returned it, with the same query",
+    )
+}
+
+/// The answer to a token whose place cannot be found any more: see `compact.rs`.
+pub(super) fn lost() -> Error {
+    Error::bad_request(
+        "Invalid Continuation Token: the item that the page before ended with is gone, and its \
+         token was too short to hold all of its keys. Start the query again, or allow longer \
+         continuations",
+    )
+}
+
+const WHOLE: u8 = 0;
+const SHORT: u8 = 1;
+const SPREAD: u8 = 0;
+const SORTED: u8 = 1;
+const COUNTED: u8 = 2;
+const BY_KEY: u8 = 0;
+const BY_RID: u8 = 1;
+const BY_SORT: u8 = 2;
+
+/// The length of a token with that many bytes of progress.
+fn text_bytes(payload: usize) -> usize {
+    PREFIX.len() + ((payload + MAC_BYTES) * 4).div_ceil(3)
+}
+
+/// The bytes of progress that fit into a token of this length.
+fn room(bytes_max: usize) -> usize {
+    (bytes_max.saturating_sub(PREFIX.len()) * 3 / 4).saturating_sub(MAC_BYTES + 1)
+}
+
+fn hasher(binding: &Binding<'_>, payload: &[u8]) -> Hmac<Sha256> {
+    let request = binding.request;
+    let mut about = Vec::new();
+    keycode::put_str(&mut about, &binding.container.to_string());
+    keycode::put_str(&mut about, &request.text);
+    for (name, value) in &request.parameters {
+        keycode::put_str(&mut about, name);
+        keycode::put_str(&mut about, &value.to_json());
+    }
+    about.push(match request.serving {
+        Serving::AsService => 0,
+        Serving::Global => 1,
+    });
+    match &request.scope {
+        Scope::All => about.push(0),
+        Scope::PartitionKey(header) => {
+            about.push(1);
+            header.0.iter().for_each(|part| keycode::put_key_part(&mut about, part));
+        }
+        Scope::Range { .. } | Scope::Epks(_) => about.push(2),
+    }
+    // A key of any length is good for an HMAC.
+    let mut mac = Hmac::<Sha256>::new_from_slice(binding.secret)
+        .unwrap_or_else(|_| Hmac::new(&Default::default()));
+    mac.update(&Sha256::digest(&about));
+    mac.update(payload);
+    mac
+}
+
+fn mac(binding: &Binding<'_>, payload: &[u8]) -> Vec<u8> {
+    let whole = hasher(binding, payload).finalize().into_bytes();
+    whole.iter().copied().take(MAC_BYTES).collect()
+}
+
+fn put_progress(out: &mut Vec<u8>, progress: &Progress) {
+    put_counts(out, progress);
+    match &progress.cursor {
+        Cursor::Spread { from, stretches } => {
+            out.push(SPREAD);
+            put_epk(out, from);
+            put_number(out, stretches.len() as u64);
+            for stretch in stretches {
+                put_epk(out, &stretch.until);
+                put_position(out, &stretch.position);
+            }
+        }
+        Cursor::Sorted(position) => {
+            out.push(SORTED);
+            put_sort_position(out, position);
+        }
+        Cursor::Counted { area } => {
+            out.push(COUNTED);
+            put_epk(out, &area.min);
+            put_epk(out, &area.max);
+        }
+    }
+}
+
+fn read_progress(input: &mut Input<'_>) -> Option<Progress> {
+    let (delivered, skipped, started_ticks) = read_counts(input)?;
+    let cursor = match input.byte()? {
+        SPREAD => {
+            let from = input.epk()?;
+            let count = input.number()?;
+            let mut stretches = Vec::new();
+            for _ in 0..count {
+                let until = input.epk()?;
+                stretches.push(Stretch { until, position: read_position(input)? });
+            }
+            Cursor::Spread { from, stretches }
+        }
+        SORTED => Cursor::Sorted(read_sort_position(input)?),
+        COUNTED => Cursor::Counted { area: EpkRange { min: input.epk()?, max: input.epk()? } },
+        _ => return None,
+    };
+    Some(Progress { cursor, delivered, skipped, started_ticks })
+}
+
+fn put_counts(out: &mut Vec<u8>, progress: &Progress) {
+    put_number(out, progress.delivered);
+    put_number(out, progress.skipped);
+    put_number(out, progress.started_ticks);
+}
+
+fn read_counts(input: &mut Input<'_>) -> Option<(u64, u64, u64)> {
+    Some((input.number()?, input.number()?, input.number()?))
+}
+
+fn put_position(out: &mut Vec<u8>, position: &Position) {
+    match position {
+        Position::Key { item_key, rid, row } => {
+            out.push(BY_KEY);
+            put_blob(out, item_key);
+            put_number(out, *rid);
+            put_number(out, u64::from(*row));
+        }
+        Position::Rid { rid, row } => {
+            out.push(BY_RID);
+            put_number(out, *rid);
+            put_number(out, u64::from(*row));
+        }
+        Position::Sorted(position) => {
+            out.push(BY_SORT);
+            put_sort_position(out, position);
+        }
+    }
+}
+
+fn read_position(input: &mut Input<'_>) -> Option<Position> {
+    match input.byte()? {
+        BY_KEY => {
+            Some(Position::Key { item_key: input.blob()?, rid: input.number()?, row: input.row()? })
+        }
+        BY_RID => Some(Position::Rid { rid: input.number()?, row: input.row()? }),
+        BY_SORT => read_sort_position(input).map(Position::Sorted),
+        _ => None,
+    }
+}
+
+fn put_sort_position(out: &mut Vec<u8>, position: &SortPosition) {
+    put_blobs(out, &position.keys);
+    put_number(out, position.rid);
+    put_number(out, u64::from(position.row));
+}
+
+fn read_sort_position(input: &mut Input<'_>) -> Option<SortPosition> {
+    Some(SortPosition { keys: input.blobs()?, rid: input.number()?, row: input.row()? })
+}

@@ -1,0 +1,65 @@
+//! What a page tells of the work behind it.
+
+use super::*;
+
+#[test]
+fn a_report_reads_like_this() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    for n in 0..3 {
+        bench.create(&format!(r#"{{"id":"i{n}","pk":"a","n":{n}}}"#)).result.unwrap();
+    }
+    let mut golden = String::new();
+    for text in [
+        "SELECT VALUE c.n FROM c WHERE c.n > 0",
+        "SELECT VALUE c.id FROM c ORDER BY c.n DESC",
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT 1",
+    ] {
+        let page = page(&bench, scan_only(global(text)));
+        golden += &format!("{text}\n{}\n", page.report);
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/query-reports.txt");
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        std::fs::write(file, &golden).unwrap();
+    }
+    assert_eq!(golden, std::fs::read_to_string(file).unwrap(), "actual:\n{golden}");
+}
+
+#[test]
+fn a_report_is_also_json() {
+    let bench = filled(30_000);
+    let value = page(&bench, scan_only(global("SELECT * FROM c"))).report.to_value();
+    assert_eq!(value.get("rows").unwrap().to_json(), "60");
+    let partitions = value.get("partitions").unwrap();
+    let partita_model::Value::Array(partitions) = partitions else { panic!("{value}") };
+    assert_eq!(partitions.len(), 5);
+    let loaded: i64 = partitions
+        .iter()
+        .map(|partition| partition.get("documentsLoaded").unwrap().as_i64().unwrap())
+        .sum();
+    assert_eq!(loaded, 60);
+}
+
+#[test]
+fn the_same_work_has_the_same_price() {
+    let (one, two) = (filled(30_000), filled(30_000));
+    for text in ["SELECT * FROM c", "SELECT * FROM c ORDER BY c.n", "SELECT VALUE COUNT(1) FROM c"]
+    {
+        let first = run(&one, global(text));
+        let charge = first.charge;
+        let Ok(Outcome::Query { report, .. }) = first.result else { panic!("{text}") };
+        assert_eq!(report.charge, charge, "{text}");
+        assert_eq!(run(&one, global(text)).charge, charge, "{text}");
+        assert_eq!(run(&two, global(text)).charge, charge, "{text}");
+        assert!(charge.0 > 2.3, "{text}");
+    }
+}
+
+#[test]
+fn a_page_pays_for_what_it_looked_at() {
+    let bench = filled(400);
+    let few = run(&bench, scan_only(global("SELECT TOP 1 * FROM c"))).charge;
+    let many = run(&bench, scan_only(global("SELECT * FROM c"))).charge;
+    assert!(few < many, "{few} {many}");
+}
