@@ -5,6 +5,7 @@ mod data;
 mod errors;
 mod golden;
 mod index_metrics;
+mod partition_filter;
 mod plan;
 mod plan_routing;
 mod robustness;

@@ -2,10 +2,10 @@
 
 use crate::data;
 use partita_model::{
-    Geospatial, HashVersion, KeyKind, PartitionKeyDefinition, PropertyPath, Value, VectorDistance,
-    VectorElement, VectorEmbedding, VectorEmbeddingPolicy,
+    ErrorKind, Geospatial, HashVersion, KeyKind, PartitionKeyDefinition, PropertyPath, Value,
+    VectorDistance, VectorElement, VectorEmbedding, VectorEmbeddingPolicy,
 };
-use partita_query::{PlanKind, PlanRequest, QueryPlan, plan};
+use partita_query::{PlanKind, PlanRequest, Query, QueryPlan, plan};
 
 /// Everything a plan depends on, with nothing special about it.
 pub(crate) struct Question<'a> {
@@ -316,4 +316,24 @@ fn a_client_may_ask_for_hybrid_queries_without_the_order_by_rewrite() {
          WHERE (c.x = 1)\nORDER BY _VectorScore(c.v, [1, 2])"
     );
     assert!(component.order_by.is_empty() && !component.has_non_streaming_order_by);
+}
+
+#[test]
+fn partitions_can_read_the_queries_they_are_sent() {
+    let file = data::load("query-plan-baselines.json");
+    let mut read = 0;
+    for case in data::array(&file, "cases") {
+        let question = question(case);
+        let Ok(QueryPlan { kind: PlanKind::Query(info), .. }) = question.answer() else { continue };
+        if info.rewritten.is_empty() {
+            continue;
+        }
+        let text = info.rewritten.replace("{documentdb-formattableorderbyquery-filter}", "true");
+        match Query::parse(&text, &question.parameters, &[]) {
+            Ok(_) => read += 1,
+            Err(error) if error.kind == ErrorKind::Unsupported => {}
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+    assert!(read > 100, "only {read}");
 }

@@ -190,3 +190,20 @@ fn the_planner_takes_what_the_gateway_takes() {
     assert_eq!(cases.len(), 276);
     assert!(failures.is_empty(), "{} of 276:\n{}", failures.len(), failures.join("\n"));
 }
+
+#[test]
+fn another_emulator_sees_the_same_queries_pinned() {
+    let file = data::load("cases-vercel.json");
+    let cases = data::array(&file, "partitionKeyCases");
+    for case in cases {
+        let query = data::text(case, "query");
+        let parameters = vec![("@pkValue".to_owned(), Value::from("x"))];
+        let question = Question { parameters, ..Question::new(query, definition(case)) };
+        let plan = question.answer().expect("a plan");
+        // A container without a key has one partition, so everything is in one place.
+        let is_pinned = asked(&plan).is_some() || question.key.paths.is_empty();
+        let expected = case.get("queryPinsPartitionKey").and_then(Value::as_bool);
+        assert_eq!(Some(is_pinned), expected, "{query}");
+    }
+    assert_eq!(cases.len(), 11);
+}
