@@ -11,7 +11,7 @@
 //!   07 user       database rid · name → JSON
 //!   08 permission user rid · name     → JSON
 //!   09 grant      user rid · resource → the permission's rid: one for each resource
-//!   0A secret     —                   → 32 random bytes, made once: continuations are signed with it
+//!   0A secret     —                   → 32 random bytes, made once, that sign continuations
 //! ```
 //!
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children

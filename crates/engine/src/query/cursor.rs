@@ -137,7 +137,7 @@ mod tests {
     fn a_key_lies_in_one_part_of_a_split_partition() {
         let epk = Epk::parse_hex("15").unwrap();
         let key = partita_model::PartitionKey(vec![partita_model::KeyPart::Null]);
-        let item_key = crate::keys::item(&epk, &key, "x");
+        let item_key = keys::item(&epk, &key, "x");
         let position = Position::Key { item_key, rid: 3, row: 1 };
         let cursor = spread(&[unit(0, "", "FF", None)], Some(position.clone())).unwrap();
         let split =

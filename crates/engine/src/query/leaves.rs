@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use partita_model::{Error, Result};
-use partita_query::Groups;
+use partita_query::{Groups, ScopeSettings};
 use partita_storage::Snapshot;
 
 use super::Job;
@@ -97,12 +97,15 @@ fn answer(job: &Job<'_>, task: &Task<'_>, question: Question) -> Result<Answer> 
         epks: Some(task.unit.range.clone()),
         ..LeafReport::default()
     };
+    // Every partition draws random numbers of its own.
+    let random_seed = job.scope.random_seed.wrapping_add(u64::from(partition.range_id) << 32);
+    let scope = ScopeSettings { random_seed, ..job.scope.clone() };
     let mut leaf = Leaf {
         container: job.container,
         partition,
         view: &*task.view,
         query: job.query,
-        run: job.query.start(&job.scope),
+        run: job.query.start(&scope),
         restrict: task.unit.range.clone(),
         only: &job.only,
         hint: job.request.plan_hint,

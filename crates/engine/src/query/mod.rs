@@ -119,6 +119,7 @@ impl Database {
         };
         let routed_nanos = self.clock.monotonic_nanos();
         let page = job.run(work, &filter)?;
+        job.note_served(work)?;
         let mut report = job.report(work, &page);
         report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
         report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);
@@ -192,6 +193,16 @@ impl Job<'_> {
             page.plain(self, work, &mut stream)?;
         }
         Ok(page)
+    }
+
+    /// Clients want to know a partition and its LSN, also from a query that had to ask none.
+    fn note_served(&self, work: &mut Work<'_>) -> Result<()> {
+        let mut partitions = self.container.partitions.iter();
+        let first = partitions.find(|partition| partition.epks.overlaps(&self.area));
+        if let (None, Some(partition)) = (&work.served, first) {
+            self.database.open_partition(work, partition)?;
+        }
+        Ok(())
     }
 
     /// How far the pages before have come.

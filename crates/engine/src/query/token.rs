@@ -241,3 +241,79 @@ fn put_sort_position(out: &mut Vec<u8>, position: &SortPosition) {
 fn read_sort_position(input: &mut Input<'_>) -> Option<SortPosition> {
     Some(SortPosition { keys: input.blobs()?, rid: input.number()?, row: input.row()? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys;
+    use partita_model::{DatabaseRid, Epk, KeyPart, PartitionKey};
+
+    fn request() -> QueryRequest {
+        QueryRequest::new("SELECT * FROM c")
+    }
+
+    fn bound(request: &QueryRequest) -> Binding<'_> {
+        let container = ContainerRid { database: DatabaseRid(7), container: 9 };
+        Binding { secret: b"secret", container, request }
+    }
+
+    fn progress(cursor: Cursor) -> Progress {
+        Progress { cursor, delivered: 300, skipped: 7, started_ticks: 17_000_000_000_000_000 }
+    }
+
+    fn by_key(key_bytes: usize, id_bytes: usize) -> Progress {
+        let epk = Epk::from_bytes(vec![0x3A; 16]);
+        let key = PartitionKey(vec![KeyPart::String("k".repeat(key_bytes))]);
+        let item_key = keys::item(&epk, &key, &"i".repeat(id_bytes));
+        let position = Position::Key { item_key, rid: 1 << 41, row: 3 };
+        let stretches = vec![Stretch { until: Epk::max(), position }];
+        progress(Cursor::Spread { from: Epk::min(), stretches })
+    }
+
+    fn sorted(key_bytes: &[usize]) -> Progress {
+        let keys = key_bytes.iter().map(|bytes| vec![8; *bytes]).collect();
+        progress(Cursor::Sorted(SortPosition { keys, rid: 1 << 41, row: u32::MAX }))
+    }
+
+    #[test]
+    fn a_token_says_what_went_into_it() {
+        let request = request();
+        let area = EpkRange::new(Epk::min(), Epk::parse_hex("20").unwrap());
+        let stretch = |rid| Stretch {
+            until: Epk::parse_hex("10").unwrap(),
+            position: Position::Rid { rid, row: u32::MAX },
+        };
+        for progress in [
+            by_key(3, 5),
+            sorted(&[9, 1, 500]),
+            progress(Cursor::Counted { area }),
+            progress(Cursor::Spread { from: Epk::min(), stretches: vec![] }),
+            progress(Cursor::Spread {
+                from: Epk::min(),
+                stretches: vec![stretch(1), stretch(u64::MAX)],
+            }),
+        ] {
+            let token = encode(&bound(&request), 1, &progress, usize::MAX);
+            assert_eq!(decode(&bound(&request), &token), Ok(Decoded::Whole(progress)));
+        }
+    }
+
+    #[test]
+    fn a_token_is_as_short_as_it_must_be_whatever_the_keys() {
+        let request = request();
+        for limit in [512, 1_024, 4_096] {
+            for bytes in (0..1_023).step_by(31) {
+                for progress in [
+                    by_key(bytes, 1_023),
+                    by_key(2_000, bytes),
+                    sorted(&[bytes, 700]),
+                    sorted(&[bytes * 100; 8]),
+                ] {
+                    let token = encode(&bound(&request), 1, &progress, limit);
+                    assert!(token.len() <= limit, "{} of {limit}", token.len());
+                    assert!(decode(&bound(&request), &token).is_ok());
+                }
+            }
+        }
+    }
+}
