@@ -5,13 +5,16 @@
 //!
 //! 1. `sql::lexer` cuts the text into tokens, lazily, each with its place in the text.
 //! 2. `sql::parser` builds the syntax tree of `sql::ast`: what was written, nothing decided.
-//! 3. `sql::lower` decides what it means: names become the row or constants, parameters their
-//!    values, function names functions. Every compile error that is not about syntax starts here.
-//! 4. `eval` computes an `ir::Expr` against a row, with `None` for the language's `undefined`.
+//! 3. `sql::check` complains about what a well-formed query may not say, in the service's words.
+//! 4. `sql::lower` decides what it means: names become slots or constants, parameters their values,
+//!    function names functions. What the language has and Partita cannot run is refused here by
+//!    name ([`ErrorKind::Unsupported`](partita_model::ErrorKind::Unsupported)), never approximated.
+//! 5. `run` binds the sources of a query to the parts of an item and makes rows or groups of them;
+//!    `eval` computes an expression, with `None` for the language's `undefined`.
 //!
-//! What is public today is [`Filter`]: the `SELECT * … WHERE …` of metadata queries and the
-//! `FROM … WHERE …` of a conditional patch. The rest of the language is recognised and refused by
-//! name ([`ErrorKind::Unsupported`](partita_model::ErrorKind::Unsupported)), never approximated.
+//! Beside this road, [`plan`] tells clients how to ask several partitions, [`access`] tells which
+//! items an index could name, and [`Filter`] is the part of the language that metadata queries and
+//! conditional patches use.
 //!
 //! Invariant: no text and no row makes this crate panic or recurse without bound. Nesting is
 //! limited while parsing; chains of operators are lists, so their length costs no stack.

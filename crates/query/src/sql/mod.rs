@@ -1,8 +1,8 @@
 //! The SQL dialect: from text to meaning.
 //!
-//! `lexer` → `parser` → `ast` → `lower`, with every complaint made in `error`. Offsets inside this
-//! module are byte offsets of the query text; only a rendered error counts in UTF-16 units, because
-//! that is what the service's clients expect.
+//! `lexer` → `parser` → `ast` → `check` → `lower`, with every complaint made in `error`, and
+//! `print` for the way back. Offsets inside this module are byte offsets of the query text; only a
+//! rendered error counts in UTF-16 units, because that is what the service's clients expect.
 
 pub(crate) mod ast;
 pub(crate) mod check;
@@ -23,7 +23,7 @@ mod walk;
 pub(crate) const TEXT_UNITS_MAX: usize = 524_288;
 
 /// How deep brackets, calls, subqueries and the like may nest. A level costs a dozen stack frames
-/// in the parser: this many need 1.5 MiB unoptimised, so they fit the 2 MiB that threads have by
+/// in the parser: this many need 1.1 MiB unoptimised, so they fit the 2 MiB that threads have by
 /// default. Brackets at the left end do not count: generated filters open hundreds of them, as in
 /// `(((a OR b) OR c) OR d)`.
 pub(crate) const NESTING_MAX: usize = 64;

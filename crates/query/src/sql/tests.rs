@@ -2,6 +2,8 @@
 
 use super::check::check;
 use super::parser::{parse_condition, parse_query};
+use super::print;
+use crate::{Query, ScopeSettings, evaluate};
 use proptest::prelude::*;
 
 /// Parses and checks on a stack that is somewhat smaller than the default. Overflowing it would
@@ -15,6 +17,18 @@ fn survives(text: String) -> Result<(), String> {
 fn judge(text: &str) -> Result<(), String> {
     let checked = parse_query(text).and_then(|query| check(&query, text, &[]));
     checked.map_err(|error| error.into_error(text).message)
+}
+
+/// Goes all the way, on the same stack: plans, prints and runs what is accepted.
+fn runs(text: String) {
+    let small_stack = std::thread::Builder::new().stack_size(1536 << 10);
+    let work = move || {
+        let printed = parse_query(&text).map(|query| print::query(&query));
+        let ran = Query::parse(&text, &[], &[])
+            .and_then(|query| evaluate(&query, &["{}"], &ScopeSettings::default()));
+        (printed.is_ok(), ran.is_ok())
+    };
+    small_stack.spawn(work).expect("a thread starts").join().expect("no panic");
 }
 
 /// What can be inside itself: what opens a level, and what closes it.
@@ -52,6 +66,7 @@ fn every_depth_is_survived_and_great_depth_refused() {
     for (open, close) in LEVELS {
         for depth in 1..=70 {
             let _ = survives(nested(open, close, depth));
+            runs(nested(open, close, depth));
         }
         for depth in [5_000, 10_000] {
             let complaint = survives(nested(open, close, depth)).expect_err(open);
@@ -90,8 +105,9 @@ fn brackets_at_the_left_end_are_no_depth() {
     assert_eq!(bracketed.matches("Chain").count(), 1);
     // Here the operators are on different levels, so the tree really is deep.
     for link in [" = 1 AND 1)", " IN (1))", "[0])", " ?? 1)", " ? 1 : 1)", " LIKE 'a')"] {
-        for count in [30, 60, 70] {
+        for count in [30, 60, 61, 62, 63, 70] {
             let _ = survives(left(link, count));
+            runs(left(link, count));
         }
         assert!(survives(left(link, 5_000)).expect_err(link).contains("levels deep"), "{link}");
     }

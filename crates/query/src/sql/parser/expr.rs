@@ -1,7 +1,9 @@
 //! Scalar expressions: the loose levels are functions, the tight binary operators one table.
 //!
 //! Operators of one level are collected into one chain. Only brackets, signs, arguments and the
-//! branches of `?:` nest, and all of these pass through `nested`.
+//! branches of `?:` nest, and all of these pass through `nested`. The rules are cut so that what
+//! only some expressions have is in functions of its own: every level of nesting pays for the
+//! frames of all rules between two brackets.
 
 use super::super::ast::Expr;
 use super::super::error::{SqlError, SqlResult};
@@ -55,9 +57,11 @@ impl Parser<'_> {
 
     fn conditional(&mut self) -> SqlResult<Expr> {
         let condition = self.coalesce()?;
-        if !self.eat_symbol("?")? {
-            return Ok(condition);
-        }
+        if self.at_symbol("?") { self.branches(condition) } else { Ok(condition) }
+    }
+
+    fn branches(&mut self, condition: Expr) -> SqlResult<Expr> {
+        self.expect_symbol("?")?;
         let then = self.expr()?;
         self.expect_symbol(":")?;
         let otherwise = self.expr()?;
@@ -101,32 +105,33 @@ impl Parser<'_> {
     /// A comparison, with at most one of `[NOT] IN`, `[NOT] LIKE`, `[NOT] BETWEEN` after it.
     fn predicate(&mut self) -> SqlResult<Expr> {
         let operand = self.comparison()?;
+        let more = ["NOT", "IN", "LIKE", "BETWEEN"].iter().any(|word| self.at_word(word));
+        if more { self.predicate_of(operand) } else { Ok(operand) }
+    }
+
+    fn predicate_of(&mut self, operand: Expr) -> SqlResult<Expr> {
+        let operand = Box::new(operand);
         let negated = self.eat_word("NOT")?;
         if self.eat_word("IN")? {
             let list = self.in_list()?;
-            Ok(Expr::In { negated, operand: Box::new(operand), list })
+            Ok(Expr::In { negated, operand, list })
         } else if self.eat_word("LIKE")? {
             let pattern = Box::new(self.comparison()?);
             let escape = self.escape_clause()?;
-            Ok(Expr::Like { negated, operand: Box::new(operand), pattern, escape })
+            Ok(Expr::Like { negated, operand, pattern, escape })
         } else if self.eat_word("BETWEEN")? {
             let low = Box::new(self.comparison()?);
             self.expect_word("AND")?;
             let high = Box::new(self.comparison()?);
-            Ok(Expr::Between { negated, operand: Box::new(operand), low, high })
-        } else if negated {
-            Err(self.unexpected())
+            Ok(Expr::Between { negated, operand, low, high })
         } else {
-            Ok(operand)
+            Err(self.unexpected())
         }
     }
 
     fn in_list(&mut self) -> SqlResult<Vec<Expr>> {
         self.expect_symbol("(")?;
-        let mut list = vec![self.expr()?];
-        while self.eat_symbol(",")? {
-            list.push(self.expr()?);
-        }
+        let list = self.expressions()?;
         self.expect_symbol(")")?;
         Ok(list)
     }
@@ -150,8 +155,12 @@ impl Parser<'_> {
     /// All operators of [`OPERATORS`] at once. The chains under construction are kept in a list,
     /// loosest first, instead of on the stack: four levels of recursion less per nesting.
     pub(super) fn comparison(&mut self) -> SqlResult<Expr> {
+        let operand = self.unary()?;
+        if self.binary_operator().is_some() { self.operators(operand) } else { Ok(operand) }
+    }
+
+    fn operators(&mut self, mut operand: Expr) -> SqlResult<Expr> {
         let mut open: Vec<OpenChain> = Vec::new();
-        let mut operand = self.unary()?;
         while let Some((tightness, operator)) = self.binary_operator() {
             self.advance()?;
             while let Some(chain) = open.pop_if(|chain| chain.tightness > tightness) {

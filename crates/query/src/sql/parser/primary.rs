@@ -16,6 +16,12 @@ impl Parser<'_> {
                 (self.primary()?, start)
             }
         };
+        let more = self.at_symbol(".") || self.at_symbol("[");
+        if more { self.path(base, start) } else { Ok(base) }
+    }
+
+    fn path(&mut self, base: Expr, start: Span) -> SqlResult<Expr> {
+        let base = Box::new(base);
         let mut steps = Vec::new();
         loop {
             let step_start = self.token.span;
@@ -25,10 +31,8 @@ impl Parser<'_> {
                 let index = self.expr()?;
                 self.expect_symbol("]")?;
                 steps.push(PathStep::Index { index, span: self.span_from(step_start) });
-            } else if steps.is_empty() {
-                return Ok(base);
             } else {
-                return Ok(Expr::Path { base: Box::new(base), steps, span: self.span_from(start) });
+                return Ok(Expr::Path { base, steps, span: self.span_from(start) });
             }
         }
     }
@@ -110,25 +114,38 @@ impl Parser<'_> {
 
     /// `name(…)` or `udf.name(…)`
     pub(super) fn call(&mut self) -> SqlResult<Expr> {
-        let start = self.token.span;
-        if self.eat_word("UDF")? {
-            self.expect_symbol(".")?;
-            let name = self.name()?;
-            self.expect_symbol("(")?;
-            let arguments = self.list_until(")")?;
-            return Ok(Expr::Udf { name, span: self.span_from(start), arguments });
+        if self.at_word("UDF") {
+            return self.user_defined_call();
         }
-        // Two words are reserved and functions all the same.
+        let name_span = self.token.span;
+        let name = self.called_name()?;
+        let arguments = self.arguments()?;
+        Ok(Expr::Call { name, name_span, span: self.span_from(name_span), arguments })
+    }
+
+    fn user_defined_call(&mut self) -> SqlResult<Expr> {
+        let start = self.advance()?.span;
+        self.expect_symbol(".")?;
+        let name = self.name()?;
+        let arguments = self.arguments()?;
+        Ok(Expr::Udf { name, span: self.span_from(start), arguments })
+    }
+
+    /// A name with a bracket behind it. Two words are reserved and functions all the same.
+    fn called_name(&mut self) -> SqlResult<String> {
         let may_be_called = self.at_name() || self.at_word("LEFT") || self.at_word("RIGHT");
-        let called = self.following() == Some(TokenKind::Symbol("("));
-        let (TokenKind::Word(name), true, true) = (self.token.kind.clone(), may_be_called, called)
-        else {
+        if !may_be_called || self.following() != Some(TokenKind::Symbol("(")) {
             return Err(self.unexpected());
-        };
-        self.advance()?;
+        }
+        match self.advance()?.kind {
+            TokenKind::Word(name) => Ok(name),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn arguments(&mut self) -> SqlResult<Vec<Expr>> {
         self.expect_symbol("(")?;
-        let arguments = self.list_until(")")?;
-        Ok(Expr::Call { name, name_span: start, span: self.span_from(start), arguments })
+        self.list_until(")")
     }
 
     /// An expression in brackets.
@@ -141,34 +158,36 @@ impl Parser<'_> {
         while self.at_symbol("(") {
             opened.push(self.advance()?.span);
         }
-        let mut inner = match opened.last() {
-            Some(open) if self.at_word("SELECT") => {
-                let open = *open;
-                opened.pop();
-                (self.subquery(SubqueryKind::Scalar, open)?, open)
-            }
-            Some(open) if self.at_word("LET") && self.following().is_some_and(|t| is_name(&t)) => {
-                let open = *open;
-                opened.pop();
-                let binding = self.nested(Self::binding)?;
-                self.expect_symbol(")")?;
-                (binding, open)
-            }
-            _ => {
-                let open = opened.pop().unwrap_or(self.token.span);
-                let inner = self.expr()?;
-                self.expect_symbol(")")?;
-                (inner, open)
-            }
-        };
+        let innermost = opened.pop().unwrap_or(self.token.span);
+        let mut inner = self.innermost(innermost)?;
+        let mut start = innermost;
         while let Some(open) = opened.pop() {
-            self.started = Some(inner);
-            inner = (self.expr()?, open);
-            self.expect_symbol(")")?;
-            check_depth(inner.0.left_depth())?;
+            self.started = Some((inner, start));
+            inner = self.innermost(open)?;
+            start = open;
+            check_depth(inner.left_depth())?;
         }
-        check_depth(inner.0.depth())?;
-        Ok(inner.0)
+        check_depth(inner.depth())?;
+        Ok(inner)
+    }
+
+    /// What is inside the bracket that was opened at `open`, and the one that closes it.
+    fn innermost(&mut self, open: Span) -> SqlResult<Expr> {
+        if self.started.is_none() && self.at_word("SELECT") {
+            return self.subquery(SubqueryKind::Scalar, open);
+        }
+        let inner = match self.at_binding() {
+            true => self.nested(Self::binding)?,
+            false => self.expr()?,
+        };
+        self.expect_symbol(")")?;
+        Ok(inner)
+    }
+
+    fn at_binding(&self) -> bool {
+        self.started.is_none()
+            && self.at_word("LET")
+            && self.following().is_some_and(|token| is_name(&token))
     }
 
     /// `LET name = value IN body`
