@@ -25,6 +25,16 @@ pub(crate) const PARTITION_KEY: HeaderName =
 pub(crate) const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");
 pub(crate) const IS_QUERY_PLAN: HeaderName =
     HeaderName::from_static("x-ms-cosmos-is-query-plan-request");
+pub(crate) const QUERY_FEATURES: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-supported-query-features");
+pub(crate) const CONTINUATION_KB_MAX: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-responsecontinuationtokenlimitinkb");
+pub(crate) const POPULATE_QUERY_METRICS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-populatequerymetrics");
+pub(crate) const POPULATE_INDEX_METRICS: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-populateindexmetrics");
+pub(crate) const POPULATE_INDEX_METRICS_V2: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-populateindexmetrics-v2");
 pub(crate) const TOKEN_SECONDS: HeaderName =
     HeaderName::from_static("x-ms-documentdb-expiry-seconds");
 pub(crate) const IS_UPSERT: HeaderName = HeaderName::from_static("x-ms-documentdb-is-upsert");
@@ -60,6 +70,10 @@ pub(crate) const MIGRATE_TO_AUTOSCALE: HeaderName =
 pub(crate) const MIGRATE_TO_MANUAL: HeaderName =
     HeaderName::from_static("x-ms-cosmos-migrate-offer-to-manual-throughput");
 
+// Requests that only this server knows.
+pub(crate) const EXPLAIN: HeaderName = HeaderName::from_static("x-partita-explain");
+pub(crate) const QUERY_SERVING: HeaderName = HeaderName::from_static("x-partita-query-serving");
+
 // Responses.
 pub(crate) const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
 pub(crate) const REQUEST_DURATION: HeaderName = HeaderName::from_static("x-ms-request-duration-ms");
@@ -85,6 +99,12 @@ pub(crate) const LAZY_INDEX_PROGRESS: HeaderName =
     HeaderName::from_static("x-ms-documentdb-collection-lazy-indexing-progress");
 pub(crate) const OFFER_REPLACE_PENDING: HeaderName =
     HeaderName::from_static("x-ms-offer-replace-pending");
+pub(crate) const QUERY_METRICS: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-query-metrics");
+pub(crate) const INDEX_UTILIZATION: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-index-utilization");
+pub(crate) const QUERY_EXECUTION_INFO: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-query-execution-info");
 pub(crate) const SCHEMA_VERSION: HeaderName = HeaderName::from_static("x-ms-schemaversion");
 pub(crate) const SERVICE_VERSION: HeaderName = HeaderName::from_static("x-ms-serviceversion");
 pub(crate) const GATEWAY_VERSION: HeaderName = HeaderName::from_static("x-ms-gatewayversion");

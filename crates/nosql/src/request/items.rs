@@ -7,7 +7,7 @@ use partita_model::{Epk, EpkRange, Error, Patch, Result, binary_json};
 use partita_query::Filter;
 
 use super::batch::batch;
-use super::{Incoming, if_match, not_allowed, partition_key, read_condition};
+use super::{Incoming, if_match, not_allowed, partition_key, query, read_condition};
 use crate::feature::Feature;
 use crate::headers::{self, Headers, bad_value};
 
@@ -29,7 +29,13 @@ pub(super) fn items(
             Ok(Op::ListItems { container, scope: scope(headers)?, page: headers.page()? })
         }
         Method::POST => {
-            refuse_later_posts(headers)?;
+            // A request for a plan may say that it is a query, too: the plan is asked for first.
+            if headers.flag(&headers::IS_QUERY_PLAN)? {
+                return query::plan(container, &incoming);
+            }
+            if headers.is_query()? {
+                return query::query(container, &incoming);
+            }
             refuse_triggers(headers)?;
             if headers.flag(&headers::IS_BATCH)? {
                 return batch(container, incoming, key_required);
@@ -117,17 +123,6 @@ fn upsert_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
     }
 }
 
-/// What else can be posted to `docs`.
-fn refuse_later_posts(headers: Headers<'_>) -> Result<()> {
-    if headers.flag(&headers::IS_QUERY_PLAN)? {
-        return Err(Feature::QueryPlans.refusal());
-    }
-    if headers.is_query()? {
-        return Err(Feature::ItemQueries.refusal());
-    }
-    Ok(())
-}
-
 /// Leaving out a trigger would write something else than the client asked for.
 fn refuse_triggers(headers: Headers<'_>) -> Result<()> {
     for name in [headers::PRE_TRIGGERS, headers::POST_TRIGGERS] {
@@ -138,8 +133,8 @@ fn refuse_triggers(headers: Headers<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Which part of the container a feed covers.
-fn scope(headers: Headers<'_>) -> Result<Scope> {
+/// Which part of the container a feed or a query covers.
+pub(super) fn scope(headers: Headers<'_>) -> Result<Scope> {
     if let Some(key) = headers.partition_key()? {
         return Ok(Scope::PartitionKey(key));
     }

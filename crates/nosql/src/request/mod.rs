@@ -20,6 +20,8 @@ use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 use crate::headers::{self, Headers};
 use crate::link::Link;
 
+pub(crate) use query::{IndexMetrics, QueryShape};
+
 /// The text that SDK tests look for.
 pub(crate) const REQUEST_TOO_LARGE: &str = "Request size is too large";
 
@@ -59,6 +61,8 @@ pub(crate) struct Shape {
     pub(crate) statistics: bool,
     /// How long the tokens of permissions shall live.
     pub(crate) token_seconds: u64,
+    /// What is told beside the rows of a query.
+    pub(crate) query: QueryShape,
 }
 
 /// Reads a request.
@@ -106,6 +110,7 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
     let headers = incoming.headers;
     let mut shape = Shape::default();
     match link {
+        Link::Items(_) if is_query(incoming)? => return query::shape(headers),
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
         }
@@ -119,6 +124,13 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
         _ => {}
     }
     Ok(shape)
+}
+
+/// Is this a query, or a request for its plan?
+fn is_query(incoming: &Incoming<'_>) -> Result<bool> {
+    let headers = incoming.headers;
+    Ok(incoming.method == Method::POST
+        && (headers.flag(&headers::IS_QUERY_PLAN)? || headers.is_query()?))
 }
 
 fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result<Context> {

@@ -1,16 +1,126 @@
-//! The body of a query: `{"query": "…", "parameters": [{"name": "@x", "value": …}]}`.
+//! Queries: `{"query": "…", "parameters": [{"name": "@x", "value": …}]}`, and what its headers ask.
+//!
+//! One body serves three requests. On the feeds of databases, containers and other resources it is
+//! a filter. On a container's items it is a query, or the question how a client should run one over
+//! many partitions: a *plan*. Members of the body that we do not know are left alone, as clients
+//! add some that mean nothing to a server.
 
+use partita_engine::{ContainerPath, Op, PlanHint, PlanQueryRequest, QueryRequest, Serving};
 use partita_model::{Error, Result, Value};
 use partita_query::Filter;
 
-use super::wrong_type;
+use super::items::scope;
+use super::{Incoming, Shape, wrong_type};
+use crate::headers::{self, Headers, bad_value};
+
+/// What the client wants to know beside the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueryShape {
+    /// How the query was executed, instead of its rows.
+    pub(crate) explain: bool,
+    /// Times and counts.
+    pub(crate) metrics: bool,
+    /// Which indexes were used, and which would help.
+    pub(crate) index_metrics: Option<IndexMetrics>,
+    /// The request is for a plan: its errors are told in other words.
+    pub(crate) plan: bool,
+}
+
+/// The two forms in which SDKs read index metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexMetrics {
+    V1,
+    V2,
+}
+
+/// What a query's body says.
+struct QueryBody {
+    text: String,
+    parameters: Vec<(String, Value)>,
+    resume: Option<Value>,
+}
 
 /// A query over databases, containers or offers, as a filter of them.
 pub(crate) fn filter(body: &[u8]) -> Result<Filter> {
-    let body = Value::parse(body)?;
-    let text =
-        body.get("query").and_then(Value::as_str).ok_or_else(|| wrong_type("query", "a string"))?;
-    Filter::parse_query(text, &parameters(&body)?)
+    let body = QueryBody::parse(body)?;
+    Filter::parse_query(&body.text, &body.parameters)
+}
+
+/// A query over a container's items.
+pub(super) fn query(container: ContainerPath, incoming: &Incoming<'_>) -> Result<Op> {
+    let headers = incoming.headers;
+    let QueryBody { text, parameters, resume } = QueryBody::parse(&incoming.body)?;
+    let query = QueryRequest {
+        text,
+        parameters,
+        resume,
+        scope: scope(headers)?,
+        cross_partition: headers.flag(&headers::ENABLE_CROSS_PARTITION)?,
+        page: headers.page()?,
+        token_bytes_max: token_bytes_max(headers)?,
+        serving: serving(headers)?,
+        plan_hint: PlanHint::Best,
+    };
+    Ok(Op::Query { container, query: Box::new(query) })
+}
+
+/// How a client should run a query.
+pub(super) fn plan(container: ContainerPath, incoming: &Incoming<'_>) -> Result<Op> {
+    let headers = incoming.headers;
+    let QueryBody { text, parameters, .. } = QueryBody::parse(&incoming.body)?;
+    let features = headers.text(&headers::QUERY_FEATURES)?.map(str::to_owned);
+    let partition_key = headers.partition_key()?;
+    let query = PlanQueryRequest { text, parameters, features, partition_key };
+    Ok(Op::PlanQuery { container, query: Box::new(query) })
+}
+
+/// What the client wants of the answer to a query or a plan.
+pub(super) fn shape(headers: Headers<'_>) -> Result<Shape> {
+    let index_metrics = if headers.flag(&headers::POPULATE_INDEX_METRICS_V2)? {
+        Some(IndexMetrics::V2)
+    } else if headers.flag(&headers::POPULATE_INDEX_METRICS)? {
+        Some(IndexMetrics::V1)
+    } else {
+        None
+    };
+    let query = QueryShape {
+        explain: headers.flag(&headers::EXPLAIN)?,
+        metrics: headers.flag(&headers::POPULATE_QUERY_METRICS)?,
+        index_metrics,
+        plan: headers.flag(&headers::IS_QUERY_PLAN)?,
+    };
+    Ok(Shape { query, ..Shape::default() })
+}
+
+/// How long a continuation may be.
+fn token_bytes_max(headers: Headers<'_>) -> Result<Option<usize>> {
+    let name = &headers::CONTINUATION_KB_MAX;
+    let Some(text) = headers.text(name)? else { return Ok(None) };
+    match text.trim().parse::<usize>() {
+        Ok(0) => Ok(None),
+        Ok(kilobytes) => Ok(Some(kilobytes.saturating_mul(1024))),
+        Err(_) => Err(bad_value(name, text, "must be a number of kilobytes")),
+    }
+}
+
+/// Who puts the answers of several partitions together: by default the client, as at the service.
+fn serving(headers: Headers<'_>) -> Result<Serving> {
+    match headers.text(&headers::QUERY_SERVING)? {
+        None => Ok(Serving::AsService),
+        Some(text) if text.eq_ignore_ascii_case("service") => Ok(Serving::AsService),
+        Some(text) if text.eq_ignore_ascii_case("global") => Ok(Serving::Global),
+        Some(text) => Err(bad_value(&headers::QUERY_SERVING, text, "must be service or global")),
+    }
+}
+
+impl QueryBody {
+    fn parse(body: &[u8]) -> Result<QueryBody> {
+        let body = Value::parse(body)?;
+        let text = body.get("query").and_then(Value::as_str);
+        let text = text.ok_or_else(|| wrong_type("query", "a string"))?.to_owned();
+        let resume = body.get("resumeFilter").filter(|resume| !resume.is_null()).cloned();
+        Ok(QueryBody { text, parameters: parameters(&body)?, resume })
+    }
 }
 
 fn parameters(body: &Value) -> Result<Vec<(String, Value)>> {
@@ -33,7 +143,13 @@ fn parameters(body: &Value) -> Result<Vec<(String, Value)>> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
     use super::*;
+
+    fn with(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, text)| (name.clone(), HeaderValue::from_static(text))).collect()
+    }
 
     #[test]
     fn parameters_are_bound_by_name() {
@@ -42,6 +158,22 @@ mod tests {
         let row = |id: &str| Value::from(partita_model::Object::new().with("id", id));
         assert!(filter.matches(&row("x")).unwrap());
         assert!(!filter.matches(&row("y")).unwrap());
+    }
+
+    #[test]
+    fn parameters_may_be_absent_and_unknown_members_are_left_alone() {
+        for body in [
+            r#"{"query":"q"}"#,
+            r#"{"query":"q","parameters":null}"#,
+            r#"{"query":"q","parameters":[]}"#,
+            r#"{"query":"q","options":{"x":1},"clientQLCompatibilityLevel":1,"resumeFilter":null}"#,
+        ] {
+            let body = QueryBody::parse(body.as_bytes()).unwrap();
+            assert_eq!((body.text.as_str(), body.parameters.len()), ("q", 0));
+            assert_eq!(body.resume, None);
+        }
+        let body = QueryBody::parse(br#"{"query":"q","resumeFilter":{"value":[1]}}"#).unwrap();
+        assert!(body.resume.is_some_and(|resume| resume.get("value").is_some()));
     }
 
     #[test]
@@ -58,5 +190,36 @@ mod tests {
             let error = filter(body.as_bytes()).unwrap_err();
             assert_eq!(error.kind, partita_model::ErrorKind::BadRequest, "{body}");
         }
+    }
+
+    #[test]
+    fn a_continuation_is_limited_in_kilobytes() {
+        let read = |text| token_bytes_max(Headers(&with(&[(headers::CONTINUATION_KB_MAX, text)])));
+        assert_eq!(read("1"), Ok(Some(1024)));
+        assert_eq!(read("0"), Ok(None));
+        assert_eq!(token_bytes_max(Headers(&HeaderMap::new())), Ok(None));
+        assert!(read("-1").is_err() && read("x").is_err());
+    }
+
+    #[test]
+    fn the_newer_form_of_index_metrics_wins() {
+        let read = |pairs: &[(HeaderName, &'static str)]| {
+            shape(Headers(&with(pairs))).map(|shape| shape.query.index_metrics)
+        };
+        let (v1, v2) = (headers::POPULATE_INDEX_METRICS, headers::POPULATE_INDEX_METRICS_V2);
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(
+            read(&[(v1.clone(), "True"), (v2.clone(), "False")]),
+            Ok(Some(IndexMetrics::V1))
+        );
+        assert_eq!(read(&[(v1, "True"), (v2, "True")]), Ok(Some(IndexMetrics::V2)));
+    }
+
+    #[test]
+    fn only_two_ways_of_serving_are_known() {
+        let read = |text| serving(Headers(&with(&[(headers::QUERY_SERVING, text)])));
+        assert_eq!(read("global"), Ok(Serving::Global));
+        assert_eq!(read("Service"), Ok(Serving::AsService));
+        assert!(read("local").unwrap_err().message.contains("'local'"));
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! A reply's facts become headers here for errors as well as for successes: SDKs learn their
 //! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
-//! parsed or copied. `partitions` writes what is told of a container's partitions.
+//! parsed or copied. `partitions` writes what is told of a container's partitions, `query` what is
+//! told of a query.
 
 mod batch;
 mod partitions;
+mod query;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -60,7 +62,11 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Fai
     }
     match reply.result {
         Ok(outcome) => Ok(success(outcome, container, headers, frame)),
-        Err(error) => Err(Box::new(Failed { failure: error.into(), headers })),
+        Err(error) => {
+            let planning = frame.shape.query.plan;
+            let failure = Failure { planning, ..Failure::from(error) };
+            Err(Box::new(Failed { failure, headers }))
+        }
     }
 }
 
@@ -113,14 +119,13 @@ fn success(
         Outcome::Item { etag, body, change } => item(&etag, body, change, headers, frame.shape),
         Outcome::Items { items, continuation } => {
             put_page(&mut headers, items.len(), continuation);
-            with_body(StatusCode::OK, headers, item_feed(&items, container))
+            let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
+            with_body(StatusCode::OK, headers, envelope(&items, container))
         }
-        Outcome::Query { rows, continuation, .. } => {
-            put_page(&mut headers, rows.len(), continuation);
-            let rows: Vec<ItemBody> = rows.into_iter().map(|row| ItemBody(row.into())).collect();
-            with_body(StatusCode::OK, headers, item_feed(&rows, container))
+        Outcome::Query { rows, continuation, report } => {
+            query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
         }
-        Outcome::Plan { plan } => with_body(StatusCode::OK, headers, plan.to_json().into_bytes()),
+        Outcome::Plan { plan } => with_body(StatusCode::OK, headers, plan.to_json()),
         Outcome::PartitionKeyDeleted => empty(StatusCode::OK, headers),
         Outcome::NoConflicts => {
             let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
@@ -261,22 +266,22 @@ fn feed(
     with_body(StatusCode::OK, headers, Value::from(body).to_json())
 }
 
-/// The same around items, whose texts are copied as they are.
-fn item_feed(items: &[ItemBody], container: Option<&Container>) -> Bytes {
+/// The same around items or rows, whose texts are copied as they are.
+fn envelope<T: AsRef<[u8]>>(rows: &[T], container: Option<&Container>) -> Bytes {
     let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
-    let bytes: usize = items.iter().map(|item| item.0.len() + 1).sum();
+    let bytes: usize = rows.iter().map(|row| row.as_ref().len() + 1).sum();
     let mut body = BytesMut::with_capacity(bytes + 96);
     body.put_slice(b"{\"_rid\":\"");
     body.put_slice(rid.as_bytes());
     body.put_slice(b"\",\"Documents\":[");
-    for (index, item) in items.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         if index > 0 {
             body.put_u8(b',');
         }
-        body.put_slice(&item.0);
+        body.put_slice(row.as_ref());
     }
     body.put_slice(b"],\"_count\":");
-    body.put_slice(items.len().to_string().as_bytes());
+    body.put_slice(rows.len().to_string().as_bytes());
     body.put_u8(b'}');
     body.freeze()
 }
@@ -339,9 +344,9 @@ mod tests {
 
     #[test]
     fn item_feeds_repeat_the_stored_texts() {
-        let items = ["{\"id\":\"1\"}", "{\"id\":\"2\"}"].map(|text| ItemBody(Bytes::from(text)));
+        let items = ["{\"id\":\"1\"}", "{\"id\":\"2\"}"];
         let expected = r#"{"_rid":"","Documents":[{"id":"1"},{"id":"2"}],"_count":2}"#;
-        assert_eq!(item_feed(&items, None), expected);
-        assert_eq!(item_feed(&[], None), r#"{"_rid":"","Documents":[],"_count":0}"#);
+        assert_eq!(envelope(&items, None), expected);
+        assert_eq!(envelope::<&str>(&[], None), r#"{"_rid":"","Documents":[],"_count":0}"#);
     }
 }

@@ -154,9 +154,6 @@ fn features_of_later_are_refused_by_name() {
     let world = World::with_container("400");
     let post = |path: &str| world.post(path, "{}").key(r#"["a"]"#);
     for (ask, feature) in [
-        (post(DOCS).header("x-ms-documentdb-isquery", "True"), "item queries"),
-        (post(DOCS).header("content-type", "application/query+json"), "item queries"),
-        (post(DOCS).header("x-ms-cosmos-is-query-plan-request", "True"), "query plans"),
         (world.get(DOCS).header("a-im", "Incremental Feed"), "change feed"),
         (post(DOCS).header("x-ms-documentdb-pre-trigger-include", "t"), "triggers"),
         (post("/dbs/d/colls/c/sprocs"), "stored procedures"),

@@ -11,6 +11,7 @@ mod conditions;
 mod items;
 mod metadata;
 mod offers;
+mod queries;
 mod ranges;
 mod sdk_requests;
 mod support;

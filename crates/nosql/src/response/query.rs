@@ -1,0 +1,235 @@
+//! The answers to queries: rows, and in headers what the client wanted to know beside them.
+//!
+//! Rows are texts already and are put into the envelope as they are. The two forms of index metrics
+//! say the same in two layouts and two encodings, since SDKs of different age read them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, StatusCode};
+use partita_engine::{Container, IndexUse, LeafReport, QueryReport, TieOrder};
+use partita_gateway::Response;
+use partita_model::{Object, Value};
+
+use super::{envelope, put_page, with_body};
+use crate::headers;
+use crate::link::encode;
+use crate::request::{IndexMetrics, QueryShape};
+
+/// How much an index helps. We tell only of those that save a scan.
+const IMPACT: &str = "High";
+
+/// A page of rows.
+pub(super) fn rows(
+    rows: &[String],
+    continuation: Option<String>,
+    report: &QueryReport,
+    container: Option<&Container>,
+    mut headers: HeaderMap,
+    shape: QueryShape,
+) -> Response {
+    if shape.explain {
+        return with_body(StatusCode::OK, headers, explain(report).to_json());
+    }
+    put_page(&mut headers, rows.len(), continuation);
+    if let Some(order) = report.tie_order {
+        headers::put(&mut headers, headers::QUERY_EXECUTION_INFO, execution_info(order));
+    }
+    if shape.metrics {
+        headers::put(&mut headers, headers::QUERY_METRICS, metrics(report));
+    }
+    if let Some(form) = shape.index_metrics {
+        headers::put(&mut headers, headers::INDEX_UTILIZATION, index_metrics(report, form));
+    }
+    with_body(StatusCode::OK, headers, envelope(rows, container))
+}
+
+/// How the page was made: the report for tools, and in `text` for people.
+fn explain(report: &QueryReport) -> Value {
+    let text = report.to_string();
+    match report.to_value() {
+        Value::Object(members) => members.with("text", text).into(),
+        other => other,
+    }
+}
+
+/// In which direction rows of equal rank come, for clients that resume between two of them.
+fn execution_info(order: TieOrder) -> String {
+    let reverse = order == TieOrder::RidDescending;
+    format!("{{\"reverseRidEnabled\":true,\"reverseIndexScan\":{reverse}}}")
+}
+
+/// Times and counts as `name=value;…`. What we do not measure on its own is 0 here and part of the
+/// whole.
+fn metrics(report: &QueryReport) -> String {
+    let sum = |count: fn(&LeafReport) -> u64| report.leaves.iter().map(count).sum::<u64>();
+    let loaded = sum(|leaf| leaf.documents_loaded);
+    let running = sum(|leaf| leaf.nanos);
+    let times = [
+        ("totalExecutionTimeInMs", report.total_nanos),
+        ("queryCompileTimeInMs", report.compile_nanos),
+        ("queryLogicalPlanBuildTimeInMs", 0),
+        ("queryPhysicalPlanBuildTimeInMs", report.route_nanos),
+        ("queryOptimizationTimeInMs", 0),
+        ("VMExecutionTimeInMs", running),
+        ("indexLookupTimeInMs", 0),
+        ("documentLoadTimeInMs", 0),
+        ("systemFunctionExecuteTimeInMs", 0),
+        ("userFunctionExecuteTimeInMs", 0),
+        ("writeOutputTimeInMs", 0),
+    ];
+    let counts = [
+        ("instructionCount", sum(|leaf| leaf.rows_evaluated)),
+        ("retrievedDocumentCount", loaded),
+        ("retrievedDocumentSize", sum(|leaf| leaf.document_bytes)),
+        ("outputDocumentCount", report.rows),
+        ("outputDocumentSize", report.bytes),
+    ];
+    let mut text = String::new();
+    for (name, nanos) in times {
+        text += &format!("{name}={:.2};", nanos as f64 / 1e6);
+    }
+    for (name, count) in counts {
+        text += &format!("{name}={count};");
+    }
+    let ratio = match loaded {
+        0 => 1.0,
+        loaded => (sum(|leaf| leaf.rows_out) as f64 / loaded as f64).min(1.0),
+    };
+    text + &format!("indexUtilizationRatio={ratio:.2}")
+}
+
+fn index_metrics(report: &QueryReport, form: IndexMetrics) -> String {
+    let used = distinct(report, |leaf| &leaf.indexes_used);
+    let missing = distinct(report, |leaf| &leaf.indexes_missing);
+    match form {
+        IndexMetrics::V1 => {
+            let body = Object::new()
+                .with("UtilizedSingleIndexes", entries(&used, false, single_v1))
+                .with("PotentialSingleIndexes", entries(&missing, false, single_v1))
+                .with("UtilizedCompositeIndexes", entries(&used, true, composite_v1))
+                .with("PotentialCompositeIndexes", entries(&missing, true, composite_v1));
+            STANDARD.encode(Value::from(body).to_json())
+        }
+        IndexMetrics::V2 => {
+            let body = Object::new()
+                .with("UtilizedIndexes", both_v2(&used, false))
+                .with("PotentialIndexes", both_v2(&missing, true));
+            encode(&Value::from(body).to_json())
+        }
+    }
+}
+
+/// Each index once, in the order in which the partitions named them.
+fn distinct(report: &QueryReport, of: fn(&LeafReport) -> &Vec<IndexUse>) -> Vec<&IndexUse> {
+    let mut distinct: Vec<&IndexUse> = Vec::new();
+    for index in report.leaves.iter().flat_map(of) {
+        if !distinct.contains(&index) {
+            distinct.push(index);
+        }
+    }
+    distinct
+}
+
+fn entries(indexes: &[&IndexUse], composite: bool, entry: fn(&IndexUse) -> Object) -> Vec<Value> {
+    let kind = indexes.iter().filter(|index| index.composite == composite);
+    kind.map(|index| Value::from(entry(index))).collect()
+}
+
+fn single_v1(index: &IndexUse) -> Object {
+    Object::new()
+        .with("FilterExpression", "")
+        .with("IndexSpec", spec(index))
+        .with("FilterPreciseSet", index.precise)
+        .with("IndexPreciseSet", index.precise)
+        .with("IndexImpactScore", IMPACT)
+}
+
+fn composite_v1(index: &IndexUse) -> Object {
+    Object::new()
+        .with("IndexSpecs", specs(index))
+        .with("IndexPreciseSet", index.precise)
+        .with("IndexImpactScore", IMPACT)
+}
+
+/// The newer form. It weighs only the indexes that are not there yet.
+fn both_v2(indexes: &[&IndexUse], weighed: bool) -> Object {
+    let (single, composite): (fn(&IndexUse) -> Object, fn(&IndexUse) -> Object) = match weighed {
+        true => (
+            |index| Object::new().with("IndexSpec", spec(index)).with("IndexImpactScore", IMPACT),
+            |index| Object::new().with("IndexSpecs", specs(index)).with("IndexImpactScore", IMPACT),
+        ),
+        false => (
+            |index| Object::new().with("IndexSpec", spec(index)),
+            |index| Object::new().with("IndexSpecs", specs(index)),
+        ),
+    };
+    Object::new()
+        .with("SingleIndexes", entries(indexes, false, single))
+        .with("CompositeIndexes", entries(indexes, true, composite))
+}
+
+fn spec(index: &IndexUse) -> &str {
+    index.paths.first().map(String::as_str).unwrap_or_default()
+}
+
+fn specs(index: &IndexUse) -> Vec<Value> {
+    index.paths.iter().map(|path| Value::from(path.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn single(path: &str) -> IndexUse {
+        IndexUse { paths: vec![path.into()], composite: false, precise: true }
+    }
+
+    fn report() -> QueryReport {
+        let composite = IndexUse {
+            paths: vec!["/a ASC".into(), "/b DESC".into()],
+            composite: true,
+            precise: false,
+        };
+        let leaf = LeafReport {
+            indexes_used: vec![single("/pk/?")],
+            indexes_missing: vec![composite],
+            documents_loaded: 4,
+            document_bytes: 100,
+            rows_out: 1,
+            ..LeafReport::default()
+        };
+        QueryReport {
+            leaves: vec![leaf.clone(), leaf],
+            rows: 2,
+            bytes: 50,
+            total_nanos: 1_500_000,
+            ..QueryReport::default()
+        }
+    }
+
+    #[test]
+    fn metrics_add_up_the_partitions() {
+        let text = metrics(&report());
+        let value = |name: &str| {
+            let pairs = text.split(';').map(|pair| pair.split_once('=').unwrap());
+            pairs.filter(|pair| pair.0 == name).map(|pair| pair.1).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(value("totalExecutionTimeInMs"), "1.50");
+        assert_eq!(value("retrievedDocumentCount"), "8");
+        assert_eq!(value("retrievedDocumentSize"), "200");
+        assert_eq!(value("outputDocumentCount"), "2");
+        assert_eq!(value("indexUtilizationRatio"), "0.25");
+        assert!(metrics(&QueryReport::default()).ends_with("indexUtilizationRatio=1.00"));
+    }
+
+    #[test]
+    fn index_metrics_name_each_index_once_in_both_forms() {
+        let bytes = STANDARD.decode(index_metrics(&report(), IndexMetrics::V1)).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            r#"{"UtilizedSingleIndexes":[{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexPreciseSet":false,"IndexImpactScore":"High"}]}"#
+        );
+        let expected = r#"{"UtilizedIndexes":{"SingleIndexes":[{"IndexSpec":"/pk/?"}],"CompositeIndexes":[]},"PotentialIndexes":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexImpactScore":"High"}]}}"#;
+        assert_eq!(index_metrics(&report(), IndexMetrics::V2), encode(expected));
+    }
+}
