@@ -6,3 +6,4 @@
 mod account;
 mod databases;
 mod items;
+mod queries;
