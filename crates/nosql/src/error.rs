@@ -21,8 +21,8 @@ const AUTHORIZATION_MISSING: u32 = 5000;
 /// The sub-status of an authorization header that makes no sense.
 const AUTHORIZATION_INVALID: u32 = 5001;
 
-/// How the query language begins its list of errors.
-const QUERY_ERRORS: &str = "{\"errors\":";
+/// How the query language begins its lists of errors: with places in the text, and without.
+const QUERY_ERRORS: [&str; 2] = ["{\"errors\":", "{\"Errors\":"];
 
 /// How the service introduces the errors of a query that it could not plan.
 const PLAN_FAILED: &str = "Gateway Failed to Retrieve Query Plan: ";
@@ -74,7 +74,7 @@ impl Failure {
             message.push_str(PLAN_FAILED);
         }
         message.push_str("Message: ");
-        if self.message.starts_with(QUERY_ERRORS) {
+        if QUERY_ERRORS.iter().any(|start| self.message.starts_with(start)) {
             message.push_str(&self.message);
         } else {
             message.push_str("{\"Errors\":[");
@@ -251,6 +251,8 @@ mod tests {
         let failure = Failure::from(Error::bad_request(r#"{"errors":[{"code":"SC1001"}]}"#));
         let body = failure.body("a", "/");
         assert!(body.contains(r#"Message: {\"errors\":[{\"code\":\"SC1001\"}]}\r\n"#), "{body}");
+        let failure = Failure::from(Error::bad_request(r#"{"Errors":["x"]}"#));
+        assert!(failure.body("a", "/").contains(r#"Message: {\"Errors\":[\"x\"]}\r\n"#));
     }
 
     #[test]

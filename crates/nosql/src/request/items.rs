@@ -146,7 +146,7 @@ pub(super) fn scope(headers: Headers<'_>) -> Result<Scope> {
     }
 }
 
-/// The three headers of an EPK range: all of them or none.
+/// The three headers of an EPK range: both ends and their kind, or no ends.
 fn epk_range(headers: Headers<'_>) -> Result<Option<EpkRange>> {
     let start = headers.text(&headers::START_EPK)?;
     let end = headers.text(&headers::END_EPK)?;
@@ -160,7 +160,8 @@ fn epk_range(headers: Headers<'_>) -> Result<Option<EpkRange>> {
         }
     };
     match (start, end, by_epk) {
-        (None, None, false) => Ok(None),
+        // Some clients say that they mean EPKs, and then want the whole range.
+        (None, None, _) => Ok(None),
         // The least EPK is the empty text, and an empty header counts as absent.
         (start, Some(end), true) => {
             let min = epk(&headers::START_EPK, start.unwrap_or_default())?;

@@ -329,16 +329,6 @@ fn errors_say_where_in_the_text_they_are() {
 }
 
 #[test]
-fn several_orders_need_their_index() {
-    for (throughput, _) in PARTITIONS {
-        let world = filled(throughput);
-        let text = "SELECT * FROM c ORDER BY c.even, c.n";
-        let ask = query(&world, text, "[]").key(r#"["k1"]"#);
-        ask.refused(400, "0", "does not have a corresponding composite index");
-    }
-}
-
-#[test]
 fn a_continuation_fits_the_clients_limit() {
     let world = filled("30000");
     let long = "x".repeat(3_000);
