@@ -11,9 +11,9 @@
 //!
 //! When the walk is through, no item may be left behind and none may come after. A write that began
 //! before the policy changed still makes entries of the old one, so the walk begins when nobody
-//! holds the container as it was (`CatalogStore::is_held`); and as the writer may have gone away with
-//! its batch still in the store's queue, every partition is walked only after a commit of its own
-//! has passed through that queue. After a restart nothing is under way.
+//! holds the container as it was (`CatalogStore::is_held`); and as the writer may have gone away
+//! with its batch still in the store's queue, every partition is walked only after a commit of the
+//! walk's own has passed through that queue. After a restart nothing is under way.
 
 use std::cmp::Ordering;
 use std::ops::Bound;

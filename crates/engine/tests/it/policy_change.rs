@@ -286,8 +286,9 @@ fn policies_change_amid_concurrent_writes() {
                     bench.database.maintain(&budget).unwrap();
                 }
             });
-            changer.join().unwrap();
+            let changed = changer.join();
             is_over.store(true, Ordering::SeqCst);
+            changed.unwrap();
         });
         finish(&bench, 16);
         assert_eq!(progress(&bench), 100, "{partitions} partitions");
