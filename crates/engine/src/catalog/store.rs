@@ -189,6 +189,16 @@ impl CatalogStore {
         Ok(())
     }
 
+    /// Has this container still the indexing policy that it is known with? Items are written under
+    /// another one only after this has become false, so a view that was taken before a yes shows
+    /// none of them.
+    pub(crate) fn has_policy_of(&self, container: &Container) -> bool {
+        let catalog = self.current();
+        let contents = catalog.databases.get(&container.rid.database);
+        let known = contents.and_then(|contents| contents.containers.get(&container.rid));
+        known.is_some_and(|known| known.policies.current == container.policies.current)
+    }
+
     /// Does an operation under way know this container under another indexing policy? It may know
     /// it as it was several changes ago.
     pub(crate) fn is_held(&self, container: &Container) -> bool {

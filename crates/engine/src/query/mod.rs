@@ -26,7 +26,9 @@ mod route;
 mod stream;
 mod token;
 
-use partita_model::{EpkRange, Error, KeyPart, Result};
+use std::sync::Arc;
+
+use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
 use partita_query::{PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate, plan};
 use partita_storage::Snapshot;
 
@@ -42,6 +44,9 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::op::{ContainerPath, Outcome, PlanQueryRequest, QueryReport, QueryRequest};
 use crate::pricing;
+
+/// How often a page is begun when the indexing policy changes under it.
+const ATTEMPTS_MAX: usize = 5;
 
 /// A page of a query under way: what everybody has to know.
 struct Job<'a> {
@@ -68,6 +73,10 @@ impl Job<'_> {
             .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
         let view = self.database.open_partition(work, partition)?;
         self.database.check_session(work, partition, view.lsn())?;
+        if !self.database.catalog.has_policy_of(self.container) {
+            // The view may show items that a later policy keeps out of the indexes known here.
+            return Err(Error::retry_with("The indexing policy changed meanwhile: retry"));
+        }
         Ok(view)
     }
 
@@ -82,6 +91,29 @@ impl Job<'_> {
 
 impl Database {
     pub(crate) fn query(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        request: &QueryRequest,
+    ) -> Result<Outcome> {
+        let mut attempts = 1;
+        loop {
+            let is_outdated = |container: &Arc<Container>| !self.catalog.has_policy_of(container);
+            match self.query_once(work, path, request) {
+                Err(error)
+                    if error.kind == ErrorKind::RetryWith
+                        && work.container.as_ref().is_some_and(is_outdated)
+                        && attempts < ATTEMPTS_MAX =>
+                {
+                    attempts += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// A page, unless the container's indexing policy changes meanwhile.
+    fn query_once(
         &self,
         work: &mut Work<'_>,
         path: &ContainerPath,
