@@ -2,8 +2,7 @@
 
 use super::{Lowering, Sight, Sources};
 use crate::ir::{Expr, Source, Step};
-use crate::sql::ast::SourceKind;
-use crate::sql::ast::{Collection, Expr as Written, From, PathStep, Source as WrittenSource};
+use crate::sql::ast::{Collection, From, Source as WrittenSource, SourceKind};
 use crate::sql::error::{SqlError, SqlResult};
 
 impl Lowering<'_> {
@@ -27,36 +26,26 @@ impl Lowering<'_> {
     }
 
     fn source(&mut self, written: &WrittenSource, slot: usize, sight: Sight) -> SqlResult<Source> {
-        let (source, name) = match &written.kind {
-            SourceKind::Iterate { name, collection } => {
-                let source = match collection {
-                    Collection::Path { .. } | Collection::Call(_) => {
-                        Source::Elements(self.collection(collection, sight)?)
-                    }
-                    Collection::Subquery(query) => {
-                        Source::SubqueryElements(Box::new(self.query(query, sight)?))
-                    }
-                };
-                (source, Some(name.clone()))
+        let source = match &written.kind {
+            SourceKind::Iterate { collection: Collection::Subquery(query), .. } => {
+                Source::SubqueryElements(Box::new(self.query(query, sight)?))
             }
-            SourceKind::Whole { collection, alias } => {
-                let source = match collection {
-                    Collection::Path { .. } | Collection::Call(_) => {
-                        Source::Value(self.collection(collection, sight)?)
-                    }
-                    Collection::Subquery(query) => {
-                        Source::Subquery(Box::new(self.query(query, sight)?))
-                    }
-                };
-                (source, alias.clone().or_else(|| name_of(collection)))
+            SourceKind::Iterate { collection, .. } => {
+                Source::Elements(self.collection(collection, sight)?)
+            }
+            SourceKind::Whole { collection: Collection::Subquery(query), .. } => {
+                Source::Subquery(Box::new(self.query(query, sight)?))
+            }
+            SourceKind::Whole { collection, .. } => {
+                Source::Value(self.collection(collection, sight)?)
             }
         };
-        if let Some(name) = name {
+        if let Some(name) = written.name() {
             let value = match &source {
                 Source::Value(expr) if expr.item_path().is_some() => expr.clone(),
                 _ => Expr::Slot(slot),
             };
-            self.names.push((name, value));
+            self.names.push((name.to_owned(), value));
         }
         Ok(source)
     }
@@ -85,23 +74,5 @@ impl Lowering<'_> {
     pub(super) fn alias(&self, name: &str) -> Option<Expr> {
         let known = self.names.iter().rev().find(|(known, _)| known == name);
         known.map(|(_, value)| value.clone())
-    }
-}
-
-/// What a source is called that has no alias: by the last step of its path.
-fn name_of(collection: &Collection) -> Option<String> {
-    let Collection::Path { root, steps, .. } = collection else { return None };
-    match steps.last() {
-        None => Some(root.clone()),
-        Some(step) => member_name(step),
-    }
-}
-
-/// The name of the member that a step leads to, if it leads to one.
-pub(super) fn member_name(step: &PathStep) -> Option<String> {
-    match step {
-        PathStep::Member(name) => Some(name.clone()),
-        PathStep::Index { index: Written::Literal(value), .. } => value.as_str().map(str::to_owned),
-        PathStep::Index { .. } => None,
     }
 }

@@ -1,10 +1,10 @@
 //! SELECT: what is made of a row, and how its members are called.
 
 use super::Lowering;
-use super::from::member_name;
 use crate::ir::{Expr, Projection};
-use crate::sql::ast::{Expr as Written, SelectItem, Selection};
+use crate::sql::ast::{SelectItem, Selection};
 use crate::sql::error::{SqlError, SqlResult};
+use crate::sql::naming::select_names;
 
 /// `check` tells it in other words if there are several sources.
 const NO_STAR: &str = "Invalid query. 'SELECT *' is not valid if FROM clause is omitted.";
@@ -25,25 +25,9 @@ impl Lowering<'_> {
     }
 
     fn members(&mut self, items: &[SelectItem]) -> SqlResult<Vec<(String, Expr)>> {
-        let mut members = Vec::with_capacity(items.len());
-        let mut unnamed = 0;
-        for item in items {
-            let name = item.alias.clone().or_else(|| name_of(&item.expr)).unwrap_or_else(|| {
-                unnamed += 1;
-                format!("${unnamed}")
-            });
-            members.push((name, self.expr(&item.expr)?));
-        }
-        Ok(distinct(members))
-    }
-}
-
-/// The name of an expression without alias, if it has one: that of the property it reads.
-fn name_of(expr: &Written) -> Option<String> {
-    match expr {
-        Written::Name { name, .. } => Some(name.clone()),
-        Written::Path { steps, .. } => steps.last().and_then(member_name),
-        _ => None,
+        let named = select_names(items).into_iter().zip(items);
+        let members = named.map(|(name, item)| Ok((name, self.expr(&item.expr)?)));
+        members.collect::<SqlResult<_>>().map(distinct)
     }
 }
 
