@@ -155,45 +155,6 @@ impl<'a> Cell<'a> {
         self.as_number().map(|number| number.as_f64())
     }
 
-    /// The elements, if this is an array.
-    pub(crate) fn elements(&self) -> Option<Vec<Cell<'a>>> {
-        match self {
-            Cell::Text(raw) if raw.kind() == RawKind::Array => {
-                Some(Document::new(raw.text()).elements().map(Cell::from_raw).collect())
-            }
-            Cell::Tree(Tree::Borrowed(Value::Array(elements))) => {
-                Some(elements.iter().map(Cell::from_ref).collect())
-            }
-            Cell::Tree(Tree::Shared(tree)) => {
-                let elements = tree.as_array()?;
-                Some(elements.iter().cloned().map(Cell::from_value).collect())
-            }
-            _ => None,
-        }
-    }
-
-    /// The members in order, if this is an object.
-    pub(crate) fn members(&self) -> Option<Vec<(Cow<'a, str>, Cell<'a>)>> {
-        match self {
-            Cell::Text(raw) if raw.kind() == RawKind::Object => {
-                let members = Document::new(raw.text()).members();
-                Some(members.map(|(name, raw)| (name, Cell::from_raw(raw))).collect())
-            }
-            Cell::Tree(Tree::Borrowed(Value::Object(object))) => {
-                let members = object.iter();
-                Some(members.map(|(n, value)| (Cow::Borrowed(n), Cell::from_ref(value))).collect())
-            }
-            Cell::Tree(Tree::Shared(tree)) => {
-                let members = tree.as_object()?.iter();
-                let owned = |(name, value): (&str, &Value)| {
-                    (Cow::Owned(name.to_owned()), Cell::from_value(value.clone()))
-                };
-                Some(members.map(owned).collect())
-            }
-            _ => None,
-        }
-    }
-
     /// The value at the end of a path, if it leads to one.
     pub(crate) fn walk(&self, steps: &[Step]) -> Option<Cell<'a>> {
         match self {

@@ -15,8 +15,8 @@ use crate::function::Patterns;
 
 /// Several times the largest item.
 const BUILD_BYTES_MAX: usize = 64 << 20;
-/// Some seconds of work.
-const STEPS_MAX: u64 = 50_000_000;
+/// About a second of work.
+const STEPS_MAX: u64 = 10_000_000;
 
 /// Functions that a container's owner wrote, ready to be called.
 pub trait Functions: Send + Sync {
@@ -35,6 +35,8 @@ pub struct ScopeSettings {
     pub random_seed: u64,
     /// The user-defined functions of the container, if they can be called.
     pub functions: Option<Arc<dyn Functions>>,
+    /// How many steps of evaluation one item may take, if not as many as is usual.
+    pub steps_max: Option<u64>,
 }
 
 impl fmt::Debug for ScopeSettings {
@@ -44,6 +46,7 @@ impl fmt::Debug for ScopeSettings {
             .field("static_now_ticks", &self.static_now_ticks)
             .field("random_seed", &self.random_seed)
             .field("functions", &self.functions.is_some())
+            .field("steps_max", &self.steps_max)
             .finish()
     }
 }
@@ -59,6 +62,7 @@ pub(crate) struct Scope {
     pub(crate) functions: Option<Arc<dyn Functions>>,
     random: Cell<u64>,
     bytes_left: Cell<usize>,
+    steps_max: u64,
     steps_left: Cell<u64>,
 }
 
@@ -68,7 +72,7 @@ impl Scope {
             now_ticks,
             static_now_ticks: now_ticks,
             random_seed: seed,
-            functions: None,
+            ..ScopeSettings::default()
         })
     }
 
@@ -80,14 +84,15 @@ impl Scope {
             functions: settings.functions.clone(),
             random: Cell::new(settings.random_seed),
             bytes_left: Cell::new(BUILD_BYTES_MAX),
-            steps_left: Cell::new(STEPS_MAX),
+            steps_max: settings.steps_max.unwrap_or(STEPS_MAX),
+            steps_left: Cell::new(settings.steps_max.unwrap_or(STEPS_MAX)),
         }
     }
 
     /// Starts the meter anew.
     pub(crate) fn begin_item(&self) {
         self.bytes_left.set(BUILD_BYTES_MAX);
-        self.steps_left.set(STEPS_MAX);
+        self.steps_left.set(self.steps_max);
     }
 
     /// The next of a sequence of numbers in [0, 1) that the seed decides.

@@ -138,7 +138,7 @@ impl Database {
                 now_ticks,
                 static_now_ticks: now_ticks,
                 random_seed: self.entropy.next_u64(),
-                functions: None,
+                ..ScopeSettings::default()
             },
             budget: Budget {
                 settings: &self.settings.query,

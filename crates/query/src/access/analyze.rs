@@ -169,15 +169,18 @@ impl Analysis<'_> {
         };
         let mut accepted = Accepted::nothing();
         let mut trees = Vec::new();
+        let mut intervals = Vec::new();
         for constant in constants {
             match values::equal_to(constant) {
                 Some(found) => {
                     accepted.exact &= found.exact;
-                    accepted.values = accepted.values.union(found.values);
+                    intervals.extend(found.values.into_list());
                 }
                 None => trees.push(constant),
             }
         }
+        // All at once: lists have thousands of constants.
+        accepted.values = ValueSet::from_list(intervals);
         if wanted {
             let mut parts: Vec<Access> =
                 trees.into_iter().map(|tree| self.equal_to_tree(&place, tree)).collect();

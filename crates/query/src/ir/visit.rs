@@ -88,10 +88,12 @@ impl Expr {
 }
 
 impl Query {
-    /// Calls `f` for the expressions of all clauses, those of subqueries in FROM included.
+    /// Calls `f` for the expressions of all clauses, those of subqueries in FROM included. A
+    /// source that is nothing but the item is none: it makes the item known and looks at nothing.
     pub(crate) fn for_each_expr<'e>(&'e self, f: &mut dyn FnMut(&'e Expr)) {
         for source in &self.sources {
             match source {
+                Source::Value(Expr::Item) => {}
                 Source::Value(expr) | Source::Elements(expr) => f(expr),
                 Source::Subquery(query) | Source::SubqueryElements(query) => {
                     query.for_each_expr(f);

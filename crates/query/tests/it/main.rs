@@ -9,4 +9,5 @@ mod partition_filter;
 mod plan;
 mod plan_routing;
 mod robustness;
+mod running;
 mod semantics;

@@ -8,7 +8,7 @@ use partita_query::{Query, ScopeSettings};
 use super::{data, list, text};
 
 fn hash_of(value: &Value) -> u128 {
-    let query = Query::parse("SELECT DISTINCT VALUE c.v FROM c", &[], &[]).unwrap();
+    let query = Query::parse("SELECT DISTINCT VALUE c.v FROM c", &[], &[]).expect("a query");
     let item = format!("{{\"v\":{value}}}");
     let mut hash = 0;
     let mut run = query.start(&ScopeSettings::default());
@@ -16,7 +16,7 @@ fn hash_of(value: &Value) -> u128 {
         hash = row.hash;
         ControlFlow::Break(())
     })
-    .unwrap();
+    .expect("a row");
     hash
 }
 

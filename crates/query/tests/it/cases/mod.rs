@@ -16,7 +16,8 @@ use partita_query::{Query, ScopeSettings, evaluate};
 /// A JSON file beside the tests.
 pub(crate) fn data(name: &str) -> Value {
     let path = format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    Value::parse(&std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))).unwrap()
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    Value::parse(&text).expect("JSON")
 }
 
 pub(crate) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
@@ -54,7 +55,7 @@ pub(crate) fn rows_of(
 ) -> Result<Vec<Value>, Error> {
     let items: Vec<&str> = items.iter().map(String::as_str).collect();
     let texts = evaluate(query, &items, settings)?;
-    Ok(texts.iter().map(|text| Value::parse(text.as_bytes()).unwrap()).collect())
+    Ok(texts.iter().map(|text| Value::parse(text.as_bytes()).expect("a row is JSON")).collect())
 }
 
 /// Equal up to the last bits of a sum of doubles, whose order of summation nobody promises.
