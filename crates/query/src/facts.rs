@@ -6,6 +6,7 @@ use partita_model::IndexStep;
 
 use crate::ir::{Expr, Query, Step};
 use crate::sql::ast::{self, Selection};
+use crate::sql::print;
 
 /// The shape of a query, for whoever decides how to run it.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,7 @@ pub struct Facts {
 pub struct OrderFact {
     /// The way from the item to the value, if it leads through members only.
     pub path: Option<Vec<IndexStep>>,
-    /// The column for a person.
+    /// The column as it was written.
     pub text: String,
     /// Does the largest value come first?
     pub descending: bool,
@@ -61,13 +62,14 @@ pub enum Reads {
 
 impl Facts {
     pub(crate) fn new(written: &ast::Query, meaning: &Query) -> Facts {
-        let order = meaning.order_by.iter().map(|column| {
-            let steps = column.item_path();
-            OrderFact {
-                path: steps.and_then(members),
-                text: steps.map_or_else(|| "an expression".to_owned(), text_of),
-                descending: column.descending,
-            }
+        let items = match &written.order_by {
+            Some(ast::OrderBy::Items(items)) => items.as_slice(),
+            _ => &[],
+        };
+        let order = meaning.order_by.iter().zip(items).map(|(column, item)| OrderFact {
+            path: column.item_path().and_then(members),
+            text: print::expr(&item.expr),
+            descending: column.descending,
         });
         let mut seen = Seen::default();
         meaning.for_each_expr(&mut |expr| seen.visit(expr));
@@ -141,16 +143,4 @@ fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
         Step::Element(_) | Step::Nowhere => None,
     };
     steps.iter().map(of_step).collect()
-}
-
-fn text_of(steps: &[Step]) -> String {
-    let mut text = String::new();
-    for step in steps {
-        match step {
-            Step::Member(name) => text.extend(["/", name]),
-            Step::Element(at) => text.push_str(&format!("/{at}")),
-            Step::Nowhere => text.push_str("/?"),
-        }
-    }
-    text
 }

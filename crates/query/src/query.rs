@@ -1,9 +1,9 @@
 //! A query as the rest of the database sees it: parsed once, then asked about items.
 //!
-//! This crate knows one item at a time. A [`Run`] turns an item into rows, or adds it to [`Groups`];
-//! whoever drives it decides which items, and does what concerns all rows together: ORDER BY with
-//! the keys of the rows, DISTINCT with their hashes, TOP and OFFSET by counting. [`evaluate`] does
-//! all of that in the plainest way, for small inputs and to compare with.
+//! This crate knows one item at a time. A [`Run`] turns an item into rows, or adds it to
+//! [`Groups`]; whoever drives it decides which items, and does what concerns all rows together:
+//! ORDER BY with the keys of the rows, DISTINCT with their hashes, TOP and OFFSET by counting.
+//! [`evaluate`] does all of that in the plainest way, for small inputs and to compare with.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -204,9 +204,16 @@ fn rows_of<'a>(
     Ok(())
 }
 
+/// Room for the usual list of a few members.
+const MEMBERS_BYTES: usize = 128;
+
 /// The row in the frame; none where it is undefined.
 fn row<'a>(query: &'a ir::Query, frame: &mut Frame<'a>) -> Result<Option<Row>> {
-    let mut text = String::new();
+    // A value is copied at once; the text of a list grows member by member.
+    let mut text = match &query.projection {
+        ir::Projection::Value(_) => String::new(),
+        ir::Projection::Members(_) => String::with_capacity(MEMBERS_BYTES),
+    };
     if !write::row(&mut text, &query.projection, frame)? {
         return Ok(None);
     }

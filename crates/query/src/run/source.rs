@@ -9,7 +9,7 @@ use partita_model::{Document, Raw, RawKind, Value};
 use super::{Flow, GO_ON, for_each_value};
 use crate::cell::{Cell, Tree};
 use crate::eval::{self, Frame};
-use crate::ir::{Query, Source};
+use crate::ir::{Expr, Query, Source};
 
 /// Called for each combination, which is bound to its slots then.
 type Each<'f, 'a> = &'f mut dyn FnMut(&mut Frame<'a>) -> Flow;
@@ -32,6 +32,10 @@ fn bind_from<'a>(query: &'a Query, at: usize, frame: &mut Frame<'a>, f: Each<'_,
             _ => f(frame),
         };
     };
+    if *source == Source::Value(Expr::Item) {
+        // Its alias is the item, so nobody reads the slot.
+        return if frame.item.is_some() { bind_from(query, at + 1, frame, f) } else { GO_ON };
+    }
     let slot = query.first_slot + at;
     let mut bind = |frame: &mut Frame<'a>, cell: Cell<'a>| {
         frame.bind(slot, Some(cell));
