@@ -16,6 +16,7 @@ use crate::database::Database;
 use crate::index::Shape;
 use crate::item::derived;
 use crate::keys::{self, Total};
+use crate::op::Indexing;
 use crate::record::ItemRecord;
 
 const PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 4 << 20 };
@@ -56,6 +57,7 @@ struct Expected {
     heads: BTreeMap<Vec<u8>, i64>,
     items: i64,
     bytes: i64,
+    excluded: i64,
 }
 
 impl Database {
@@ -160,6 +162,7 @@ fn expect_item(
     let bytes = i64::try_from(entry.key.len() + record.body.len()).unwrap_or(i64::MAX);
     expected.items += 1;
     expected.bytes += bytes;
+    expected.excluded += i64::from(record.asked == Indexing::Exclude);
     *expected.heads.entry(keys::head(&key.epk, &key.key)).or_default() +=
         keys::head_delta(1, bytes);
     let derived = derived(container, &key, &record)?;
@@ -190,7 +193,12 @@ fn check_counters(
     if !expected.heads.is_empty() {
         wrong.push(format!("{} logical partitions have no head", expected.heads.len()));
     }
-    for (which, wanted) in [(Total::Items, expected.items), (Total::Bytes, expected.bytes)] {
+    let totals = [
+        (Total::Items, expected.items),
+        (Total::Bytes, expected.bytes),
+        (Total::Excluded, expected.excluded),
+    ];
+    for (which, wanted) in totals {
         let record = view.get(Space::Meta, &keys::total(which))?;
         let found = record.map_or(Ok(0), |record| counter(&record.value))?;
         if found != wanted {

@@ -58,6 +58,11 @@ pub struct QuerySettings {
     pub whole_millis_max: u64,
     /// Bytes of rows that a sort may hold. It finds fewer rows at a time when they are larger.
     pub sort_bytes_max: usize,
+    /// So few items are looked at one by one rather than asking an index about them.
+    pub scan_items: u64,
+    /// So few items that an index found are loaded and sorted, rather than walking another index
+    /// that has their order.
+    pub sort_items: u64,
     /// Different rows of a DISTINCT.
     pub distinct_rows_max: usize,
     /// Partitions asked at once.
@@ -76,6 +81,8 @@ impl Default for QuerySettings {
             whole_entries_max: 20_000_000,
             whole_millis_max: 60_000,
             sort_bytes_max: 64 << 20,
+            scan_items: 200,
+            sort_items: 2_000,
             distinct_rows_max: 1_000_000,
             parallelism: 4,
             token_bytes_max: 4 << 10,

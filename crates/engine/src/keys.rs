@@ -49,6 +49,8 @@ const RID_BYTES: usize = 8;
 pub(crate) enum Total {
     Items,
     Bytes,
+    /// Items that were written with the wish to stay out of the index.
+    Excluded,
 }
 
 /// The key of an item, as the Items space holds it and as index entries point at it.
@@ -329,6 +331,7 @@ pub(crate) fn total(which: Total) -> Vec<u8> {
     match which {
         Total::Items => vec![TOTAL, 0],
         Total::Bytes => vec![TOTAL, 1],
+        Total::Excluded => vec![TOTAL, 2],
     }
 }
 

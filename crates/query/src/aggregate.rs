@@ -91,6 +91,17 @@ impl Accumulator {
         }
     }
 
+    /// Takes in the value of so many equal rows. Returns how many values it holds more than before.
+    pub(crate) fn add_times(&mut self, cell: Cell<'_>, times: u64) -> usize {
+        if let Accumulator::Count { of_true, count } = self {
+            let counts = !*of_true || cell.as_bool() == Some(true);
+            *count += if counts { times } else { 0 };
+            return 0;
+        }
+        (1..times).map(|_| usize::from(self.add(cell.clone()))).sum::<usize>()
+            + usize::from(times > 0 && self.add(cell))
+    }
+
     /// Takes in the value of one row. True if that made the accumulator larger.
     pub(crate) fn add(&mut self, cell: Cell<'_>) -> bool {
         match self {

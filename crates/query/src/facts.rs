@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use partita_model::IndexStep;
 
-use crate::ir::{Expr, Query, Step};
+use crate::aggregate::Aggregate;
+use crate::ir::{Expr, Query, Source, Step};
 use crate::sql::ast::{self, Selection};
 use crate::sql::print;
 
@@ -37,6 +38,10 @@ pub struct Facts {
     pub udfs: Vec<String>,
     /// What it looks at in an item.
     pub reads: Reads,
+    /// What of that it looks at besides WHERE.
+    pub selects: Reads,
+    /// The path whose least and greatest values are all that the query asks for, of all items.
+    pub extremes_of: Option<Vec<IndexStep>>,
 }
 
 /// A column of ORDER BY.
@@ -72,7 +77,11 @@ impl Facts {
             descending: column.descending,
         });
         let mut seen = Seen::default();
-        meaning.for_each_expr(&mut |expr| seen.visit(expr));
+        meaning.for_each_expr(&mut |expr| {
+            if !is_container(meaning, expr) {
+                seen.visit(expr);
+            }
+        });
         Facts {
             has_from: written.from.is_some(),
             joins: written.from.as_ref().is_some_and(multiplies),
@@ -87,8 +96,46 @@ impl Facts {
             select_value: matches!(written.select.selection, Selection::Value(_)),
             udfs: seen.udfs,
             reads: if seen.whole { Reads::Whole } else { Reads::Paths(seen.paths) },
+            selects: selects(meaning),
+            extremes_of: extremes_of(meaning),
         }
     }
+}
+
+/// Is this the `c` of `FROM c`? It gives the item a name and looks at nothing.
+fn is_container(meaning: &Query, expr: &Expr) -> bool {
+    *expr == Expr::Item
+        && meaning
+            .sources
+            .iter()
+            .any(|source| matches!(source, Source::Value(of) if std::ptr::eq(of, expr)))
+}
+
+/// What a query looks at besides WHERE.
+fn selects(meaning: &Query) -> Reads {
+    let mut seen = Seen::default();
+    meaning.for_each_expr(&mut |expr| {
+        let is_filter = meaning.filter.as_ref().is_some_and(|filter| std::ptr::eq(filter, expr));
+        if !is_filter && !is_container(meaning, expr) {
+            seen.visit(expr);
+        }
+    });
+    if seen.whole { Reads::Whole } else { Reads::Paths(seen.paths) }
+}
+
+/// The path of `SELECT MIN(c.a), MAX(c.a) FROM c`: no filter, no groups, nothing but extremes.
+fn extremes_of(meaning: &Query) -> Option<Vec<IndexStep>> {
+    let grouping = meaning.grouping.as_ref()?;
+    if meaning.filter.is_some() || !grouping.keys.is_empty() || meaning.first_slot != 0 {
+        return None;
+    }
+    let mut paths = grouping.aggregates.iter().map(|(aggregate, operand)| match aggregate {
+        Aggregate::Min | Aggregate::Max => operand.item_path().and_then(members),
+        _ => None,
+    });
+    let first = paths.next()??;
+    let same = paths.all(|path| path.as_ref() == Some(&first));
+    (same && !first.is_empty()).then_some(first)
 }
 
 fn multiplies(from: &ast::From) -> bool {
@@ -143,4 +190,46 @@ fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
         Step::Element(_) | Step::Nowhere => None,
     };
     steps.iter().map(of_step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::Query;
+
+    #[test]
+    fn a_query_tells_what_it_reads_besides_its_filter() {
+        let member = |name: &str| vec![IndexStep::Member(name.to_owned())];
+        for (text, reads, selects, extremes) in [
+            ("SELECT VALUE COUNT(1) FROM c", vec![], vec![], None),
+            ("SELECT VALUE COUNT(1) FROM c WHERE c.a = 1", vec![member("a")], vec![], None),
+            (
+                "SELECT c.b, SUM(c.d) AS s FROM c WHERE c.a = 1 GROUP BY c.b",
+                vec![member("a"), member("b"), member("d")],
+                vec![member("b"), member("d")],
+                None,
+            ),
+            (
+                "SELECT MIN(c.a), MAX(c.a) FROM c",
+                vec![member("a")],
+                vec![member("a")],
+                Some(member("a")),
+            ),
+        ] {
+            let query = Query::parse(text, &[], &[]).unwrap();
+            let sorted = |reads: &Reads| match reads {
+                Reads::Whole => panic!("{text} reads everything"),
+                Reads::Paths(paths) => {
+                    let mut paths = paths.clone();
+                    paths.sort_by_key(|path| format!("{path:?}"));
+                    paths
+                }
+            };
+            assert_eq!(sorted(&query.facts().reads), reads, "{text}");
+            assert_eq!(sorted(&query.facts().selects), selects, "{text}");
+            assert_eq!(query.facts().extremes_of, extremes, "{text}");
+        }
+        let star = Query::parse("SELECT * FROM c", &[], &[]).unwrap();
+        assert_eq!(star.facts().reads, Reads::Whole);
+    }
 }

@@ -162,7 +162,26 @@ impl Run<'_> {
         self.scope.begin_item();
         let mut frame = Frame::new(item, &self.scope);
         let _to_the_end = run::for_each_binding(self.query, &mut frame, &mut |frame| {
-            groups.0.gather(grouping, frame)?;
+            groups.0.gather(grouping, frame, 1)?;
+            GO_ON
+        })?;
+        Ok(())
+    }
+
+    /// Adds equal items to the groups of a grouped query, so many at once. WHERE is known to be
+    /// true for them; the item has to have only what the rest of the query looks at
+    /// ([`Facts::selects`]).
+    pub fn gather_known(
+        &mut self,
+        item: Document<'_>,
+        times: u64,
+        groups: &mut Groups,
+    ) -> Result<()> {
+        let Some(grouping) = &self.query.grouping else { return Ok(()) };
+        self.scope.begin_item();
+        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
+        let _to_the_end = run::for_each_known_binding(self.query, &mut frame, &mut |frame| {
+            groups.0.gather(grouping, frame, times)?;
             GO_ON
         })?;
         Ok(())

@@ -43,7 +43,7 @@ pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, pu
 pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
 pub(crate) use terms::TERM_STRING_BYTES_MAX;
-pub(crate) use value::{EntryValue, fit, is_cut};
+pub(crate) use value::{ARRAY, EntryValue, fit, is_cut};
 
 use crate::keys;
 

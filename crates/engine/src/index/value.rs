@@ -10,7 +10,8 @@ const NULL: u8 = 0x01;
 const TRUE: u8 = 0x03;
 const NUMBER: u8 = 0x05;
 const STRING: u8 = 0x08;
-pub(super) const ARRAY: u8 = 0x0B;
+/// Arrays and objects come after all scalars.
+pub(crate) const ARRAY: u8 = 0x0B;
 pub(super) const OBJECT: u8 = 0x0C;
 
 /// What follows the tag of an array or object in a column: they sort by their hash.
@@ -104,8 +105,15 @@ impl<'k> EntryValue<'k> {
         is_cut(self.0)
     }
 
-    pub(crate) fn is_string(self) -> bool {
-        self.0.first() == Some(&STRING)
+    /// Is this one scalar and nothing behind it?
+    pub(crate) fn is_whole(self) -> bool {
+        let Some((tag, text)) = self.0.split_first() else { return false };
+        let mut reader = keycode::Reader::new(if *tag == STRING { text } else { self.0 });
+        let is_read = match *tag {
+            STRING => reader.utf16_order_str().is_some(),
+            _ => reader.scalar().is_some(),
+        };
+        is_read && reader.is_empty()
     }
 
     /// The scalar, unless it is a string that was cut, or no scalar.

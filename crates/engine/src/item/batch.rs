@@ -17,6 +17,7 @@ use crate::catalog::{Container, Partition};
 use crate::feed;
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
+use crate::op::Indexing;
 use crate::record::{ItemRecord, is_indexed};
 
 /// The way of an item from what is stored to what shall be.
@@ -112,6 +113,11 @@ impl Transition<'_> {
         batch.add(Space::Meta, head, keys::head_delta(items, bytes));
         batch.add(Space::Meta, keys::total(Total::Items), items);
         batch.add(Space::Meta, keys::total(Total::Bytes), bytes);
+        let is_excluded = |record: &ItemRecord| i64::from(record.asked == Indexing::Exclude);
+        let excluded = self.new.map_or(0, is_excluded) - self.old_record().map_or(0, is_excluded);
+        if excluded != 0 {
+            batch.add(Space::Meta, keys::total(Total::Excluded), excluded);
+        }
     }
 
     /// Changes the index entries that differ. They lead to the item by its rid, so an item that

@@ -144,7 +144,8 @@ impl Analysis<'_> {
         Some(Access::condition(elements, Test::Values(values), exact))
     }
 
-    /// `LIKE`: a beginning that is fixed is a range; the rest of the pattern is asked value by value.
+    /// `LIKE`: a beginning that is fixed is a range; the rest of the pattern is asked value by
+    /// value.
     pub(super) fn like(
         &self,
         whole: &Expr,

@@ -6,7 +6,7 @@
 //! lookups pays, is decided by who executes it (`engine::query::leaf`).
 //!
 //! ```text
-//! c.type = "a" AND c.n > 5 AND f(c.x, c.y)   And[ /type in {"a"} exact, /n in (5, …) exact, Unknown ]
+//! c.type = "a" AND c.n > 5 AND f(c.x, c.y)   And[ /type in {"a"}, /n in (5, …), Unknown ]
 //! JOIN t IN c.tags WHERE t.name = "x"        /tags/[]/name in {"x"}
 //! LOWER(c.name) = "bob"                      /name, each value tested
 //! NOT IS_DEFINED(c.x)                        /x is undefined, exact

@@ -52,11 +52,12 @@ impl Table {
         table
     }
 
-    /// Adds the row in the frame to its group.
+    /// Adds the row in the frame to its group, as many times.
     pub(crate) fn gather<'a>(
         &mut self,
         grouping: &'a Grouping,
         frame: &mut Frame<'a>,
+        times: u64,
     ) -> Result<()> {
         let at = self.place(grouping, frame)?;
         for (number, (_, operand)) in grouping.aggregates.iter().enumerate() {
@@ -64,10 +65,9 @@ impl Table {
             let size = cell.footprint();
             let group = self.groups.get_mut(at);
             let accumulator = group.and_then(|group| group.accumulators.get_mut(number));
-            if accumulator.is_some_and(|accumulator| accumulator.add(cell)) {
-                self.cells += 1;
-                self.bytes += size;
-            }
+            let grown = accumulator.map_or(0, |accumulator| accumulator.add_times(cell, times));
+            self.cells += grown;
+            self.bytes += grown * size;
         }
         self.check()
     }

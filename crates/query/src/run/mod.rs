@@ -9,7 +9,7 @@ pub(crate) mod group;
 mod source;
 pub(crate) mod write;
 
-pub(crate) use source::for_each_binding;
+pub(crate) use source::{for_each_binding, for_each_known_binding};
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub(crate) fn for_each_value<'a>(
     };
     let mut table = Table::new(grouping);
     let _to_the_end = for_each_binding(query, frame, &mut |frame| {
-        table.gather(grouping, frame)?;
+        table.gather(grouping, frame, 1)?;
         GO_ON
     })?;
     for group in table.into_groups() {

@@ -20,14 +20,29 @@ pub(crate) fn for_each_binding<'a>(
     frame: &mut Frame<'a>,
     f: Each<'_, 'a>,
 ) -> Flow {
-    bind_from(query, 0, frame, f)
+    bind_from(query, query.filter.as_ref(), 0, frame, f)
+}
+
+/// Calls `f` for every row of FROM, for items that WHERE is known to let through.
+pub(crate) fn for_each_known_binding<'a>(
+    query: &'a Query,
+    frame: &mut Frame<'a>,
+    f: Each<'_, 'a>,
+) -> Flow {
+    bind_from(query, None, 0, frame, f)
 }
 
 /// Binds source number `at` and those behind it.
-fn bind_from<'a>(query: &'a Query, at: usize, frame: &mut Frame<'a>, f: Each<'_, 'a>) -> Flow {
+fn bind_from<'a>(
+    query: &'a Query,
+    filter: Option<&'a Expr>,
+    at: usize,
+    frame: &mut Frame<'a>,
+    f: Each<'_, 'a>,
+) -> Flow {
     let Some(source) = query.sources.get(at) else {
         frame.scope.step()?;
-        return match &query.filter {
+        return match filter {
             Some(filter) if !eval::is_true(filter, frame)? => GO_ON,
             _ => f(frame),
         };
@@ -39,7 +54,7 @@ fn bind_from<'a>(query: &'a Query, at: usize, frame: &mut Frame<'a>, f: Each<'_,
     let slot = query.first_slot + at;
     let mut bind = |frame: &mut Frame<'a>, cell: Cell<'a>| {
         frame.bind(slot, Some(cell));
-        bind_from(query, at + 1, frame, f)
+        bind_from(query, filter, at + 1, frame, f)
     };
     match source {
         Source::Value(expr) => match eval::eval(expr, frame)? {

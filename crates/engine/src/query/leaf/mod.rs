@@ -9,9 +9,23 @@
 //! What a query never sees: items that have expired, items that were kept out of the index of a
 //! container that has one, and items of other partition keys that share an EPK.
 //!
-//! `scan.rs` looks at every item. It is the way that is always there, and the one that all others
-//! are compared with.
+//! There are several ways to the same rows:
+//!
+//! - `scan.rs` looks at every item. It is the way that is always there, and the one that all others
+//!   are compared with.
+//! - `indexed.rs` lets the index say which items to look at, or in which order.
+//! - `cover.rs` gathers groups from the index alone.
+//!
+//! A position is good for all of them: what one way began, another can go on with.
 
+mod cover;
+mod explain;
+mod indexed;
+mod items;
+mod lookup;
+mod order_walk;
+mod reader;
+mod rid_set;
 mod scan;
 mod top;
 
@@ -98,12 +112,25 @@ impl Leaf<'_> {
     /// Gives the rows behind a place, in order. The place also decides the order of an unordered
     /// query; without one the plan does.
     pub(super) fn stream(&mut self, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
-        self.timed(|leaf| scan::stream(leaf, after, emit))
+        self.timed(|leaf| {
+            let ordered = leaf.query.facts().ordered;
+            if ordered {
+                indexed::check_order(leaf)?;
+            }
+            match leaf.hint {
+                PlanHint::ScanOnly => scan::stream(leaf, after, emit),
+                PlanHint::Best if ordered => indexed::ordered(leaf, after, emit),
+                PlanHint::Best => indexed::unordered(leaf, after, emit),
+            }
+        })
     }
 
     /// Gathers the groups of all items.
     pub(super) fn groups(&mut self) -> Result<Groups> {
-        self.timed(scan::groups)
+        self.timed(|leaf| match cover::groups(leaf)? {
+            Some(groups) => Ok(groups),
+            None => scan::groups(leaf),
+        })
     }
 
     fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
@@ -133,8 +160,11 @@ impl Leaf<'_> {
 
     /// Has this leaf done its share of a page?
     fn page_is_over(&self) -> bool {
-        self.report.entries_scanned >= self.budget.settings.page_entries_max
-            || self.budget.page_time_is_over()
+        /// An index entry costs a fraction of an item.
+        const ENTRIES_PER_ITEM: u64 = 10;
+        let items = self.report.documents_loaded;
+        let entries = self.report.entries_scanned.saturating_sub(items) / ENTRIES_PER_ITEM;
+        items + entries >= self.budget.settings.page_entries_max || self.budget.page_time_is_over()
     }
 
     /// Fails when a result that is worth nothing in parts takes too much.

@@ -11,6 +11,7 @@ use partita_model::{Document, Error, Result};
 use partita_query::Groups;
 use partita_storage::{Direction, KeyRange, ScanLimit, Space};
 
+use super::items::{Item, contains};
 use super::top::TopRows;
 use super::{Emit, End, Leaf};
 use crate::keys;
@@ -107,12 +108,6 @@ fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) ->
         Some(last) if !complete => Ok(End::OutOfBudget(last)),
         Some(_) | None => Ok(End::Exhausted),
     }
-}
-
-/// An item that the query may see.
-struct Item {
-    key: Bytes,
-    record: ItemRecord,
 }
 
 /// A way through the items of a leaf.
@@ -262,18 +257,4 @@ impl Walk {
         }
         Position::Key { item_key: key.to_vec(), rid, row }
     }
-}
-
-fn contains(range: &KeyRange, key: &[u8]) -> bool {
-    let after_start = match &range.start {
-        Bound::Included(start) => start.as_slice() <= key,
-        Bound::Excluded(start) => start.as_slice() < key,
-        Bound::Unbounded => true,
-    };
-    let before_end = match &range.end {
-        Bound::Included(end) => key <= end.as_slice(),
-        Bound::Excluded(end) => key < end.as_slice(),
-        Bound::Unbounded => true,
-    };
-    after_start && before_end
 }

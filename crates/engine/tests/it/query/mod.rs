@@ -1,6 +1,7 @@
 //! Queries through the engine's one entry, compared with the plain evaluation of all items.
 
 mod access;
+mod index;
 mod limits;
 mod merging;
 mod paging;
@@ -123,8 +124,16 @@ pub(crate) fn filled(throughput: u32) -> Bench {
     bench
 }
 
+/// The composite indexes that the tests' orders by several columns need.
+pub(crate) const COMPOSITES: &str = r#""indexingPolicy":{"compositeIndexes":[
+    [{"path":"/m"},{"path":"/n","order":"descending"}],
+    [{"path":"/m"},{"path":"/a"}],
+    [{"path":"/m","order":"descending"},{"path":"/a"}],
+    [{"path":"/s"},{"path":"/n"}],
+    [{"path":"/s","order":"descending"},{"path":"/n"}]]}"#;
+
 pub(crate) fn fill(bench: &Bench, throughput: u32) {
-    bench.make_container(throughput, KEY_PK);
+    bench.make_container(throughput, &format!("{KEY_PK},{COMPOSITES}"));
     for n in 0..60 {
         let a = match n % 8 {
             0 => String::new(),

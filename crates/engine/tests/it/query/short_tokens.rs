@@ -112,7 +112,7 @@ fn a_place_that_nobody_knows_any_more_is_an_error() {
 /// Items whose property `s` is a long text: equal in part, or from the beginning different.
 fn long_texts(throughput: u32, alike: bool) -> Bench {
     let bench = Bench::new();
-    bench.make_container(throughput, KEY_PK);
+    bench.make_container(throughput, &format!("{KEY_PK},{COMPOSITES}"));
     for n in 0..20 {
         let long = "s".repeat(3_000);
         let s = if alike { format!("{long}{:02}", n / 2) } else { format!("{:02}{long}", n / 2) };

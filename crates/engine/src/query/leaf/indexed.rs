@@ -1,0 +1,508 @@
+//! Answering a query through the index.
+//!
+//! First the index is asked which items the filter leaves (`lookup.rs`). Few items are loaded by
+//! their rids; if they are many, or the index cannot tell, going through all items in the order of
+//! their keys is cheaper, for they lie side by side there. An ordered query either sorts the few,
+//! or walks an index that has its order and stops when it has enough (`order_walk.rs`).
+//!
+//! Whatever the plan, the query is evaluated on every item that is loaded. So a lookup may bring
+//! too much, and rows come in the same order with the same positions as those of a scan.
+
+use std::ops::{Bound, ControlFlow};
+
+use partita_model::{CompositeIndex, Document, Error, IndexStep, PartitionKey, Result};
+use partita_query::OrderFact;
+use partita_query::access::{Access, Interval, Test};
+use partita_storage::{KeyRange, Space, counter};
+
+use super::explain::path_text;
+use super::items::{self, Item};
+use super::lookup::{Effort, Found, Lookup};
+use super::order_walk::{Class, OrderWalk, Piece};
+use super::reader::IndexReader;
+use super::rid_set::RidSet;
+use super::top::TopRows;
+use super::{Emit, End, Leaf, scan};
+use crate::index;
+use crate::keys;
+use crate::op::IndexUse;
+use crate::query::position::{ALL_ROWS, LeafRow, Order, Position, SortPosition};
+
+/// Loading an item by its rid costs about as much as passing this many in a scan.
+const LOAD_COST: u64 = 8;
+/// A lookup may always bring this many items.
+const LOOKUP_LEAST: u64 = 256;
+/// Loads grow from the first number to the second.
+const BATCH_FIRST: usize = 16;
+const BATCH_MAX: usize = 256;
+/// A walk that loaded this many items, and few of them fit the filter, is given up for a scan.
+const WALK_LOADS: u64 = 4_096;
+
+/// Gives the rows of a query without ORDER BY.
+pub(super) fn unordered(
+    leaf: &mut Leaf<'_>,
+    after: Option<&Position>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let resumed = match after {
+        None => None,
+        Some(Position::Rid { rid, row }) => Some((*rid, *row)),
+        Some(Position::Key { .. } | Position::Sorted(_)) => return scan::stream(leaf, after, emit),
+    };
+    // Once rows came by rid they go on by rid, whatever that costs.
+    let most = if resumed.is_some() { Some(u64::MAX) } else { worthwhile(leaf)? };
+    let Some(most) = most else { return scan::stream(leaf, after, emit) };
+    match look_up(leaf, leaf.query.access(), Effort::Selective(most))? {
+        Found::Everything { .. } => scan::stream(leaf, after, emit),
+        Found::Only { rids, .. } => by_rid(leaf, &rids, resumed, emit),
+    }
+}
+
+/// How many items a lookup may bring to be better than a scan; None if it cannot be.
+fn worthwhile(leaf: &mut Leaf<'_>) -> Result<Option<u64>> {
+    if matches!(leaf.query.access(), Access::All | Access::Unknown) {
+        return Ok(None);
+    }
+    let items = leaf.items_in_reach()?;
+    if items <= leaf.budget.settings.scan_items && *leaf.query.access() != Access::Nothing {
+        return Ok(None);
+    }
+    Ok(Some((items / LOAD_COST).max(LOOKUP_LEAST)))
+}
+
+/// Asks the index, and notes in the report what was done.
+pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> Result<Found> {
+    let (view, budget) = (leaf.view, leaf.budget);
+    let deadline = || budget.check_whole_time();
+    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let mut steps = Vec::new();
+    let mut lookup = Lookup {
+        reader: &mut reader,
+        served: &leaf.container.served_policy(),
+        run: &mut leaf.run,
+        effort,
+        steps: &mut steps,
+        used: &mut leaf.report.indexes_used,
+    };
+    let found = lookup.find(access)?;
+    leaf.report.entries_scanned += reader.scanned;
+    // The last to run comes first in a plan.
+    steps.reverse();
+    leaf.report.plan = steps.join("\n");
+    Ok(found)
+}
+
+/// The rows of these items, oldest item first.
+fn by_rid(
+    leaf: &mut Leaf<'_>,
+    rids: &RidSet,
+    resumed: Option<(u64, u32)>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    leaf.note(format!("fetch by resource id, up to {}", rids.len()));
+    let mut left = rids.iter_from(resumed.map_or(0, |(rid, _)| rid)).peekable();
+    let mut size = BATCH_FIRST;
+    while left.peek().is_some() {
+        let batch: Vec<u64> = left.by_ref().take(size).collect();
+        size = (size * 2).min(BATCH_MAX);
+        let items = items::fetch(leaf, &batch)?;
+        let is_last = left.peek().is_none();
+        for (at, item) in items.iter().enumerate() {
+            let done = resumed.filter(|(rid, _)| *rid == item.record.rid).map_or(0, |(_, row)| row);
+            if rows_by_rid(leaf, item, done, emit)?.is_break() {
+                let ended = is_last && at + 1 == items.len() && !leaf.query.facts().joins;
+                return Ok(if ended { End::Exhausted } else { End::Stopped });
+            }
+        }
+        if let (false, true, Some(rid)) = (is_last, leaf.page_is_over(), batch.last()) {
+            return Ok(End::OutOfBudget(Position::Rid { rid: *rid, row: ALL_ROWS }));
+        }
+    }
+    Ok(End::Exhausted)
+}
+
+fn rows_by_rid(
+    leaf: &mut Leaf<'_>,
+    item: &Item,
+    done: u32,
+    emit: &mut Emit<'_>,
+) -> Result<ControlFlow<()>> {
+    let (run, report) = (&mut leaf.run, &mut leaf.report);
+    let rid = item.record.rid;
+    let mut ordinal: u32 = 0;
+    let mut flow = ControlFlow::Continue(());
+    report.rows_evaluated += 1;
+    run.rows(Document::new(item.record.text()?), &mut |row| {
+        ordinal = ordinal.saturating_add(1);
+        if ordinal > done {
+            report.rows_out += 1;
+            flow = emit(LeafRow { row, position: Position::Rid { rid, row: ordinal } });
+        }
+        flow
+    })?;
+    Ok(flow)
+}
+
+/// Refuses an order that no index has, as the service does.
+pub(super) fn check_order(leaf: &Leaf<'_>) -> Result<()> {
+    let order = &leaf.query.facts().order;
+    let Some(paths) = paths_of(order) else { return Ok(()) };
+    let served = leaf.container.served_policy();
+    if paths.len() == 1 {
+        let covered = paths.iter().all(|path| served.indexes(path));
+        return if covered { Ok(()) } else { Err(refused(EXCLUDED)) };
+    }
+    match composite_for(leaf, order, &paths) {
+        Some(_) => Ok(()),
+        None => Err(refused(NO_COMPOSITE)),
+    }
+}
+
+const EXCLUDED: &str = "The index path corresponding to the specified order-by item is excluded.";
+const NO_COMPOSITE: &str = "The order by query does not have a corresponding composite index that \
+                            it can be served from.";
+
+fn refused(message: &str) -> Error {
+    Error::bad_request(format!(r#"{{"Errors":["{message}"]}}"#))
+}
+
+/// The paths of an order; None if a column is something else than a way through members.
+fn paths_of(order: &[OrderFact]) -> Option<Vec<&[IndexStep]>> {
+    order.iter().map(|column| column.path.as_deref().filter(|path| !path.is_empty())).collect()
+}
+
+/// A composite index with the columns of an order, all in its direction or all against it.
+fn composite_for<'a>(
+    leaf: &Leaf<'a>,
+    order: &[OrderFact],
+    paths: &[&[IndexStep]],
+) -> Option<&'a CompositeIndex> {
+    leaf.container.served_policy().composites().find(|index| {
+        let same_paths = index.paths.len() == paths.len()
+            && index.paths.iter().zip(paths).all(|(column, path)| column.path.steps() == *path);
+        let mut turned = index
+            .paths
+            .iter()
+            .zip(order)
+            .map(|(column, wanted)| column.descending != wanted.descending);
+        let first = turned.next().unwrap_or(false);
+        same_paths && turned.all(|turned| turned == first)
+    })
+}
+
+/// Gives the rows of a query with ORDER BY.
+pub(super) fn ordered(
+    leaf: &mut Leaf<'_>,
+    after: Option<&Position>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let facts = leaf.query.facts();
+    let Some(paths) = paths_of(&facts.order) else { return scan::stream(leaf, after, emit) };
+    let order = Order::of(facts);
+    let place = match after {
+        Some(Position::Sorted(place)) => Some(place),
+        Some(Position::Key { .. } | Position::Rid { .. }) | None => None,
+    };
+    let reach = leaf.items_in_reach()?;
+    if reach <= leaf.budget.settings.scan_items {
+        return scan::stream(leaf, after, emit);
+    }
+    let most = (reach / LOAD_COST).max(LOOKUP_LEAST);
+    let found = look_up(leaf, leaf.query.access(), Effort::Selective(most))?;
+    let filter = match found {
+        Found::Everything { .. } => None,
+        Found::Only { rids, .. } => Some(rids),
+    };
+    let sort_items = leaf.budget.settings.sort_items;
+    if let Some(rids) = filter.as_ref().filter(|rids| rids.len() <= sort_items) {
+        leaf.note(format!("fetch {}, sort", rids.len()));
+        let rids: Vec<u64> = rids.iter_from(0).collect();
+        return Ok(match sort(leaf, &order, place, &rids, Class::Any, emit)? {
+            Sorted::All => End::Exhausted,
+            Sorted::Stopped => End::Stopped,
+            Sorted::UpTo(last) => End::OutOfBudget(Position::Sorted(last)),
+        });
+    }
+    // A key's items lie side by side; an index goes through all keys of the partition.
+    if !leaf.only.is_empty() && reach <= sort_items {
+        return scan::stream(leaf, after, emit);
+    }
+    let (view, budget) = (leaf.view, leaf.budget);
+    let deadline = || budget.check_whole_time();
+    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let walk = match paths.as_slice() {
+        [path] => {
+            let within = values_at(leaf.query.access(), path);
+            let walk =
+                OrderWalk::by_path(&mut reader, path, within, &order, place, filter.as_ref())?;
+            let paths = vec![format!("{}/?", path_text(path))];
+            note_use(leaf, IndexUse { paths, composite: false, precise: true });
+            walk
+        }
+        _ => composite_for(leaf, &facts.order, &paths).map(|index| {
+            let range = composite_part(index, leaf.query.access());
+            note_use(leaf, composite_use(index));
+            OrderWalk::by_composite(index, range, &order, place, filter.as_ref())
+        }),
+    };
+    match walk {
+        Some(walk) => Walking { order: &order, after: place, reader, walk, given: 0, last: None }
+            .run(leaf, emit),
+        None => scan::stream(leaf, after, emit),
+    }
+}
+
+fn note_use(leaf: &mut Leaf<'_>, used: IndexUse) {
+    let kind = if used.composite { "composite index" } else { "index" };
+    leaf.note(format!("walk {kind} {} in order", used.paths.join(", ")));
+    if !leaf.report.indexes_used.contains(&used) {
+        leaf.report.indexes_used.push(used);
+    }
+}
+
+fn composite_use(index: &CompositeIndex) -> IndexUse {
+    let column = |column: &partita_model::CompositePath| {
+        let direction = if column.descending { "DESC" } else { "ASC" };
+        format!("{} {direction}", column.text)
+    };
+    let paths = index.paths.iter().map(column).collect();
+    IndexUse { paths, composite: true, precise: true }
+}
+
+/// What a filter requires of the scalar at a path.
+fn values_at<'q>(access: &'q Access, path: &[IndexStep]) -> Option<&'q [Interval]> {
+    match access {
+        Access::Condition(condition) if condition.path == path => match &condition.test {
+            Test::Values(intervals) => Some(intervals),
+            Test::Each(_) | Test::Kinds(_) => None,
+        },
+        Access::And(parts) => parts.iter().find_map(|part| values_at(part, path)),
+        _ => None,
+    }
+}
+
+/// The part of a composite index in which a filter can be true: leading columns that have to have
+/// one value, then one that lies in an interval.
+fn composite_part(index: &CompositeIndex, access: &Access) -> KeyRange {
+    let mut prefix = keys::composite_prefix(index::composite_id(index));
+    for column in &index.paths {
+        let Some(intervals) = values_at(access, column.path.steps()) else { break };
+        let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { break };
+        match first.as_point() {
+            // A long value may be cut in the entries: what follows it is in no order then.
+            Some(point) if intervals.len() == 1 && point.len() < index::COLUMN_STRING_BYTES_MAX => {
+                index::put_column(&mut prefix, point, column.descending);
+            }
+            _ => {
+                let low = first.low.as_ref().map(Vec::as_slice);
+                let high = last.high.as_ref().map(Vec::as_slice);
+                return keys::composite_range(&prefix, low, high, column.descending);
+            }
+        }
+    }
+    keys::composite_range(&prefix, Bound::Unbounded, Bound::Unbounded, false)
+}
+
+/// An ordered query on its way along an index.
+struct Walking<'w, 'r> {
+    order: &'w Order,
+    after: Option<&'w SortPosition>,
+    reader: IndexReader<'r>,
+    walk: OrderWalk<'w>,
+    /// Rows given so far, and the place behind the last of them.
+    given: usize,
+    last: Option<SortPosition>,
+}
+
+impl Walking<'_, '_> {
+    fn run(mut self, leaf: &mut Leaf<'_>, emit: &mut Emit<'_>) -> Result<End> {
+        let loaded_before = leaf.report.documents_loaded;
+        let mut size = BATCH_FIRST.min(leaf.want.max(1));
+        loop {
+            let scanned = self.reader.scanned;
+            let piece = self.walk.next(&mut self.reader, size)?;
+            leaf.report.entries_scanned += self.reader.scanned - scanned;
+            size = (size * 2).min(BATCH_MAX);
+            let Some(piece) = piece else { return Ok(End::Exhausted) };
+            if let Some(end) = self.give(leaf, piece, emit)? {
+                return Ok(end);
+            }
+            let loaded = leaf.report.documents_loaded - loaded_before;
+            if loaded > WALK_LOADS && (self.given as u64) < loaded / (4 * LOAD_COST) {
+                return self.give_up(leaf, emit);
+            }
+        }
+    }
+
+    /// Gives the rows of a piece; the end, if that is one.
+    fn give(
+        &mut self,
+        leaf: &mut Leaf<'_>,
+        piece: Piece,
+        emit: &mut Emit<'_>,
+    ) -> Result<Option<End>> {
+        let (order, after) = (self.order, self.after);
+        let mut counted = |row: LeafRow| {
+            self.given += 1;
+            if let Position::Sorted(at) = &row.position {
+                self.last = Some(at.clone());
+            }
+            emit(row)
+        };
+        match piece {
+            Piece::Ordered { rids, class, passed } => {
+                for batch in rids.chunks(BATCH_MAX) {
+                    if in_order(leaf, order, after, batch, class, &mut counted)?.is_break() {
+                        return Ok(Some(End::Stopped));
+                    }
+                }
+                let over = leaf.page_is_over().then_some(passed).flatten();
+                Ok(over.map(|passed| End::OutOfBudget(Position::Sorted(passed))))
+            }
+            Piece::Unclear { rids, class } => {
+                Ok(match sort(leaf, order, after, &rids, class, &mut counted)? {
+                    Sorted::All => None,
+                    Sorted::Stopped => Some(End::Stopped),
+                    Sorted::UpTo(last) => Some(End::OutOfBudget(Position::Sorted(last))),
+                })
+            }
+        }
+    }
+
+    /// Most items along the index do not fit the filter: goes on by scanning and sorting.
+    fn give_up(self, leaf: &mut Leaf<'_>, emit: &mut Emit<'_>) -> Result<End> {
+        let plan = leaf.report.plan.clone();
+        let want = leaf.want;
+        leaf.want = want.saturating_sub(self.given).max(1);
+        let after = self.last.or_else(|| self.after.cloned()).map(Position::Sorted);
+        let end = scan::stream(leaf, after.as_ref(), emit);
+        leaf.want = want;
+        let scanned = std::mem::replace(&mut leaf.report.plan, plan);
+        leaf.note(format!("{scanned}\ngive up the walk: few of its items fit the filter"));
+        end
+    }
+}
+
+/// Gives the rows of items that are in order.
+fn in_order(
+    leaf: &mut Leaf<'_>,
+    order: &Order,
+    after: Option<&SortPosition>,
+    rids: &[u64],
+    class: Class,
+    emit: &mut Emit<'_>,
+) -> Result<ControlFlow<()>> {
+    for item in items::fetch(leaf, rids)? {
+        let (run, report) = (&mut leaf.run, &mut leaf.report);
+        let mut ordinal = 0;
+        let mut flow = ControlFlow::Continue(());
+        report.rows_evaluated += 1;
+        run.rows(Document::new(item.record.text()?), &mut |row| {
+            if !class.holds(row.keys.first()) {
+                return ControlFlow::Break(());
+            }
+            let row = LeafRow::sorted(row, item.record.rid, ordinal);
+            ordinal = ordinal.saturating_add(1);
+            if is_after(order, &row, after) {
+                report.rows_out += 1;
+                flow = emit(row);
+            }
+            flow
+        })?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn is_after(order: &Order, row: &LeafRow, after: Option<&SortPosition>) -> bool {
+    match (&row.position, after) {
+        (Position::Sorted(at), Some(after)) => order.compare(at, after).is_gt(),
+        _ => true,
+    }
+}
+
+/// How far sorting got.
+enum Sorted {
+    All,
+    Stopped,
+    UpTo(SortPosition),
+}
+
+/// Loads items, sorts their rows and gives those behind a place.
+fn sort(
+    leaf: &mut Leaf<'_>,
+    order: &Order,
+    after: Option<&SortPosition>,
+    rids: &[u64],
+    class: Class,
+    emit: &mut Emit<'_>,
+) -> Result<Sorted> {
+    let mut top = TopRows::new(order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
+    for batch in rids.chunks(BATCH_MAX) {
+        for item in items::fetch(leaf, batch)? {
+            let mut ordinal = 0;
+            leaf.report.rows_evaluated += 1;
+            leaf.run.rows(Document::new(item.record.text()?), &mut |row| {
+                if !class.holds(row.keys.first()) {
+                    return ControlFlow::Break(());
+                }
+                top.offer(LeafRow::sorted(row, item.record.rid, ordinal));
+                ordinal = ordinal.saturating_add(1);
+                ControlFlow::Continue(())
+            })?;
+        }
+        leaf.check_whole()?;
+    }
+    let (rows, complete) = top.finish();
+    let last = rows.last().map(|row| row.position.clone());
+    for row in rows {
+        leaf.report.rows_out += 1;
+        if emit(row).is_break() {
+            return Ok(Sorted::Stopped);
+        }
+    }
+    Ok(match last {
+        Some(Position::Sorted(last)) if !complete => Sorted::UpTo(last),
+        _ => Sorted::All,
+    })
+}
+
+impl Leaf<'_> {
+    /// Adds a step to the plan; the last to run comes first.
+    pub(super) fn note(&mut self, step: String) {
+        let before = std::mem::take(&mut self.report.plan);
+        self.report.plan = if before.is_empty() { step } else { format!("{step}\n{before}") };
+    }
+
+    /// About how many items the leaf would have to go through in a scan.
+    pub(super) fn items_in_reach(&self) -> Result<u64> {
+        let items = match self.whole_key() {
+            Some(key) => {
+                let epk = self.container.definition.partition_key.epk(&key);
+                keys::head_parts(self.counter(&keys::head(&epk, &key))?).0
+            }
+            None => self.counter(&keys::total(keys::Total::Items))?,
+        };
+        Ok(u64::try_from(items).unwrap_or(0))
+    }
+
+    /// How many items of the partition were written with the wish to stay out of the index.
+    pub(super) fn items_excluded(&self) -> Result<i64> {
+        self.counter(&keys::total(keys::Total::Excluded))
+    }
+
+    /// The partition key, if the leaf is about one.
+    pub(super) fn whole_key(&self) -> Option<PartitionKey> {
+        let is_whole = self.only.len() == self.container.definition.partition_key.paths.len();
+        is_whole.then(|| PartitionKey(self.only.to_vec()))
+    }
+
+    fn counter(&self, key: &[u8]) -> Result<i64> {
+        match self.view.get(Space::Meta, key)? {
+            Some(record) => Ok(counter(&record.value)?),
+            None => Ok(0),
+        }
+    }
+}
