@@ -49,7 +49,11 @@ fn bind_from<'a>(
     };
     if *source == Source::Value(Expr::Item) {
         // Its alias is the item, so nobody reads the slot.
-        return if frame.item.is_some() { bind_from(query, at + 1, frame, f) } else { GO_ON };
+        return if frame.item.is_some() {
+            bind_from(query, filter, at + 1, frame, f)
+        } else {
+            GO_ON
+        };
     }
     let slot = query.first_slot + at;
     let mut bind = |frame: &mut Frame<'a>, cell: Cell<'a>| {
