@@ -3,6 +3,7 @@
 mod cases;
 mod data;
 mod errors;
+mod generated;
 mod golden;
 mod index_metrics;
 mod partition_filter;
