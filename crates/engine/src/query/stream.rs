@@ -6,7 +6,8 @@
 //! Without ORDER BY the units follow each other in EPK order. The first round asks one unit, since
 //! it often fills the page; when it did not, twice as many are asked at once, and so on. What was
 //! asked in vain because a unit before it filled the page is forgotten, its cost included: the
-//! page is the same as if units had been asked one by one.
+//! page is the same as if units had been asked one by one. Served as by the service, a page that has
+//! rows ends with the partition that they came from: clients count on it.
 //!
 //! With ORDER BY every unit is asked for as many rows as the page wants, and they are merged. A
 //! unit that stopped before its end sets a limit: rows behind its last place may have to wait for
@@ -24,7 +25,7 @@ use super::leaves::{Answer, Question, ask};
 use super::position::{LeafRow, Order, Position, SortPosition};
 use super::token;
 use crate::context::Work;
-use crate::op::LeafReport;
+use crate::op::{LeafReport, Serving};
 
 /// A row, and the cursor behind it.
 pub(super) struct StreamRow {
@@ -44,7 +45,7 @@ pub(super) struct Round {
     pub(super) rows: Vec<StreamRow>,
     /// There is no more.
     pub(super) done: bool,
-    /// A unit has used up its share of a page.
+    /// A unit has used up its share of a page, or the page ends with its partition.
     pub(super) tired: bool,
 }
 
@@ -131,6 +132,7 @@ impl Stream {
         let answers = ask(job, work, &asked, question)?;
         let mut round = Round { rows: Vec::new(), done: false, tired: false };
         let mut bytes = 0;
+        let ends_with_partition = job.request.serving == Serving::AsService;
         for answer in answers {
             let Answer { rows, end, report, .. } = answer;
             reports.push(report);
@@ -153,12 +155,22 @@ impl Stream {
                 break;
             }
             self.next += 1;
+            if ends_with_partition && !round.rows.is_empty() && self.enters_partition() {
+                round.tired = true;
+                break;
+            }
             if round.rows.len() >= want || bytes >= settings.page_bytes_max {
                 break;
             }
         }
         round.done = self.next >= self.units.len();
         Ok(round)
+    }
+
+    /// Is the next unit in another partition than the one before?
+    fn enters_partition(&self) -> bool {
+        let of = |unit: usize| self.units.get(unit).map(|unit| unit.partition);
+        of(self.next).is_some_and(|next| of(self.next.wrapping_sub(1)) != Some(next))
     }
 
     fn sorted_round(

@@ -22,6 +22,8 @@ pub(crate) struct QueryShape {
     pub(crate) metrics: bool,
     /// Which indexes were used, and which would help.
     pub(crate) index_metrics: Option<IndexMetrics>,
+    /// The request names a partition key.
+    pub(crate) keyed: bool,
     /// The request is for a plan: its errors are told in other words.
     pub(crate) plan: bool,
 }
@@ -87,6 +89,7 @@ pub(super) fn shape(headers: Headers<'_>) -> Result<Shape> {
         explain: headers.flag(&headers::EXPLAIN)?,
         metrics: headers.flag(&headers::POPULATE_QUERY_METRICS)?,
         index_metrics,
+        keyed: headers.partition_key()?.is_some_and(|key| !key.0.is_empty()),
         plan: headers.flag(&headers::IS_QUERY_PLAN)?,
     };
     Ok(Shape { query, ..Shape::default() })

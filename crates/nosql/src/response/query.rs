@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode};
 use partita_engine::{Container, IndexUse, LeafReport, QueryReport, TieOrder};
 use partita_gateway::Response;
-use partita_model::{Object, Value};
+use partita_model::{Object, PropertyPath, Value};
 
 use super::{envelope, put_page, with_body};
 use crate::headers;
@@ -38,7 +38,8 @@ pub(super) fn rows(
         headers::put(&mut headers, headers::QUERY_METRICS, metrics(report));
     }
     if let Some(form) = shape.index_metrics {
-        headers::put(&mut headers, headers::INDEX_UTILIZATION, index_metrics(report, form));
+        let key = container.filter(|_| shape.keyed).map(key_index).unwrap_or_default();
+        headers::put(&mut headers, headers::INDEX_UTILIZATION, index_metrics(report, &key, form));
     }
     with_body(StatusCode::OK, headers, envelope(rows, container))
 }
@@ -98,8 +99,24 @@ fn metrics(report: &QueryReport) -> String {
     text + &format!("indexUtilizationRatio={ratio:.2}")
 }
 
-fn index_metrics(report: &QueryReport, form: IndexMetrics) -> String {
-    let used = distinct(report, |leaf| &leaf.indexes_used);
+/// Items lie in the order of their keys, so a key in the request is looked up like in an index.
+fn key_index(container: &Container) -> Vec<IndexUse> {
+    let paths = container.definition.partition_key.paths.iter();
+    let index = |path: &PropertyPath| IndexUse {
+        paths: vec![format!("{}/?", path.text())],
+        composite: false,
+        precise: true,
+    };
+    paths.map(index).collect()
+}
+
+fn index_metrics(report: &QueryReport, key: &[IndexUse], form: IndexMetrics) -> String {
+    let mut used: Vec<&IndexUse> = key.iter().collect();
+    for index in distinct(report, |leaf| &leaf.indexes_used) {
+        if !used.iter().any(|known| known.paths == index.paths) {
+            used.push(index);
+        }
+    }
     let missing = distinct(report, |leaf| &leaf.indexes_missing);
     match form {
         IndexMetrics::V1 => {
@@ -224,12 +241,14 @@ mod tests {
 
     #[test]
     fn index_metrics_name_each_index_once_in_both_forms() {
-        let bytes = STANDARD.decode(index_metrics(&report(), IndexMetrics::V1)).unwrap();
+        let bytes = STANDARD
+            .decode(index_metrics(&report(), &[single("/pk/?")], IndexMetrics::V1))
+            .unwrap();
         assert_eq!(
             String::from_utf8(bytes).unwrap(),
             r#"{"UtilizedSingleIndexes":[{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexPreciseSet":false,"IndexImpactScore":"High"}]}"#
         );
         let expected = r#"{"UtilizedIndexes":{"SingleIndexes":[{"IndexSpec":"/pk/?"}],"CompositeIndexes":[]},"PotentialIndexes":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexImpactScore":"High"}]}}"#;
-        assert_eq!(index_metrics(&report(), IndexMetrics::V2), encode(expected));
+        assert_eq!(index_metrics(&report(), &[], IndexMetrics::V2), encode(expected));
     }
 }

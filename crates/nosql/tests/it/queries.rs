@@ -119,12 +119,14 @@ fn a_query_of_one_key_may_use_the_whole_language() {
 
 #[test]
 fn a_plain_query_walks_through_all_partitions() {
-    for (throughput, _) in PARTITIONS {
+    for (throughput, partitions) in PARTITIONS {
         let world = filled(throughput);
         for size in ["-1", "1", "7", "1000"] {
             let pages = pages(|| cross(&world, "SELECT VALUE c.n FROM c WHERE c.even"), size);
             let limit = size.parse().unwrap_or(ITEMS);
             assert!(pages.iter().all(|page| page.len() <= limit.max(1)), "{size}: {pages:?}");
+            let rows: Vec<usize> = pages.iter().map(Vec::len).collect();
+            assert!(partitions == 1 || rows.len() > 1, "a page is of one partition: {rows:?}");
             let all = sorted(pages.into_iter().flatten().collect());
             let expected: Vec<i64> = (0..40).filter(|n| n % 2 == 0).collect();
             assert_eq!(all, expected, "pages of {size}");
@@ -329,6 +331,16 @@ fn errors_say_where_in_the_text_they_are() {
 }
 
 #[test]
+fn several_orders_need_their_index() {
+    for (throughput, _) in PARTITIONS {
+        let world = filled(throughput);
+        let text = "SELECT * FROM c ORDER BY c.even, c.n";
+        let ask = query(&world, text, "[]").key(r#"["k1"]"#);
+        ask.refused(400, "0", "does not have a corresponding composite index");
+    }
+}
+
+#[test]
 fn a_continuation_fits_the_clients_limit() {
     let world = filled("30000");
     let long = "x".repeat(3_000);
@@ -406,7 +418,10 @@ fn a_query_explains_itself() {
 fn a_key_pins_the_partitions_that_are_asked() {
     let world = filled("30000");
     let explained = |text: &str| {
-        let answer = cross(&world, text).header("x-partita-explain", "true").expect(200);
+        let answer = cross(&world, text)
+            .header("x-partita-explain", "true")
+            .header("x-partita-query-serving", "global")
+            .expect(200);
         answer.json().get("partitions").and_then(Value::as_array).unwrap().len()
     };
     assert_eq!(explained("SELECT * FROM c"), 5);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use partita_engine::{
-    Access, Context, Grant, PermissionOp, PlanQueryRequest, QueryRequest, UserOp, UserPath,
+    Access, Context, Grant, PermissionOp, PlanQueryRequest, QueryRequest, Serving, UserOp, UserPath,
 };
 use partita_model::ErrorKind;
 
@@ -28,7 +28,8 @@ fn holder(bench: &Bench, name: &str, fields: &str) -> Context {
 }
 
 fn outcome(bench: &Bench, context: &Context, scope: Scope) -> Result<usize, ErrorKind> {
-    let query = QueryRequest { scope, ..as_service("SELECT * FROM c") };
+    let serving = Serving::Global;
+    let query = QueryRequest { scope, serving, ..as_service("SELECT * FROM c") };
     let op = Op::Query { container: path(), query: Box::new(query) };
     match bench.run_with(op, context).result {
         Ok(Outcome::Query { rows, .. }) => Ok(rows.len()),
