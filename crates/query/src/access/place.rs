@@ -1,8 +1,8 @@
 //! Where in an item an expression looks.
 //!
 //! The item itself is a place, and so is any element of `/tags` that the slot of `t IN c.tags`
-//! holds; a path behind a place is a place again. Anything else, such as the row of a subquery, is nowhere
-//! in particular.
+//! holds; a path behind a place is a place again. Anything else, such as the row of a subquery, is
+//! nowhere in particular.
 
 use partita_model::IndexStep;
 

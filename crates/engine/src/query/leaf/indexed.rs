@@ -8,13 +8,14 @@
 //! Whatever the plan, the query is evaluated on every item that is loaded. So a lookup may bring
 //! too much, and rows come in the same order with the same positions as those of a scan.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
-use partita_model::{CompositeIndex, Document, Error, IndexStep, PartitionKey, Result};
+use partita_model::{Document, Error, IndexStep, PartitionKey, Result};
 use partita_query::OrderFact;
-use partita_query::access::{Access, Interval, Test};
-use partita_storage::{KeyRange, Space, counter};
+use partita_query::access::{Access, Test};
+use partita_storage::{Space, counter};
 
+use super::composite::{Part, composite_for, composite_use, values_at};
 use super::explain::path_text;
 use super::items::{self, Item};
 use super::lookup::{Effort, Found, Lookup};
@@ -23,7 +24,6 @@ use super::reader::IndexReader;
 use super::rid_set::RidSet;
 use super::top::TopRows;
 use super::{Emit, End, Leaf, scan};
-use crate::index;
 use crate::keys;
 use crate::op::IndexUse;
 use crate::query::position::{ALL_ROWS, LeafRow, Order, Position, SortPosition};
@@ -152,7 +152,7 @@ pub(super) fn check_order(leaf: &Leaf<'_>) -> Result<()> {
         let covered = paths.iter().all(|path| served.indexes(path));
         return if covered { Ok(()) } else { Err(refused(EXCLUDED)) };
     }
-    match composite_for(leaf, order, &paths) {
+    match composite_for(&served, order, &paths) {
         Some(_) => Ok(()),
         None => Err(refused(NO_COMPOSITE)),
     }
@@ -169,25 +169,6 @@ fn refused(message: &str) -> Error {
 /// The paths of an order; None if a column is something else than a way through members.
 fn paths_of(order: &[OrderFact]) -> Option<Vec<&[IndexStep]>> {
     order.iter().map(|column| column.path.as_deref().filter(|path| !path.is_empty())).collect()
-}
-
-/// A composite index with the columns of an order, all in its direction or all against it.
-fn composite_for<'a>(
-    leaf: &Leaf<'a>,
-    order: &[OrderFact],
-    paths: &[&[IndexStep]],
-) -> Option<&'a CompositeIndex> {
-    leaf.container.served_policy().composites().find(|index| {
-        let same_paths = index.paths.len() == paths.len()
-            && index.paths.iter().zip(paths).all(|(column, path)| column.path.steps() == *path);
-        let mut turned = index
-            .paths
-            .iter()
-            .zip(order)
-            .map(|(column, wanted)| column.descending != wanted.descending);
-        let first = turned.next().unwrap_or(false);
-        same_paths && turned.all(|turned| turned == first)
-    })
 }
 
 /// Gives the rows of a query with ORDER BY.
@@ -207,7 +188,11 @@ pub(super) fn ordered(
     if reach <= leaf.budget.settings.scan_items {
         return scan::stream(leaf, after, emit);
     }
-    let most = (reach / LOAD_COST).max(LOOKUP_LEAST);
+    let most = match tells_only_of(leaf.query.access(), &paths) {
+        // The walk begins and ends where the filter says: a set of items would add nothing.
+        true => LOOKUP_LEAST,
+        false => (reach / LOAD_COST).max(LOOKUP_LEAST),
+    };
     let found = look_up(leaf, leaf.query.access(), Effort::Selective(most))?;
     let filter = match found {
         Found::Everything { .. } => None,
@@ -239,8 +224,8 @@ pub(super) fn ordered(
             note_use(leaf, IndexUse { paths, composite: false, precise: true });
             walk
         }
-        _ => composite_for(leaf, &facts.order, &paths).map(|index| {
-            let range = composite_part(index, leaf.query.access());
+        _ => composite_for(&leaf.container.served_policy(), &facts.order, &paths).map(|index| {
+            let range = Part::of(index, leaf.query.access()).range;
             note_use(leaf, composite_use(index));
             OrderWalk::by_composite(index, range, &order, place, filter.as_ref())
         }),
@@ -252,55 +237,22 @@ pub(super) fn ordered(
     }
 }
 
+/// Does a filter tell of nothing but values at these paths?
+fn tells_only_of(access: &Access, paths: &[&[IndexStep]]) -> bool {
+    let mut only = true;
+    access.visit(&mut |condition| {
+        let is_range = matches!(condition.test, Test::Values(_));
+        only &= is_range && paths.contains(&condition.path.as_slice());
+    });
+    only && !matches!(access, Access::Or(_))
+}
+
 fn note_use(leaf: &mut Leaf<'_>, used: IndexUse) {
     let kind = if used.composite { "composite index" } else { "index" };
     leaf.note(format!("walk {kind} {} in order", used.paths.join(", ")));
     if !leaf.report.indexes_used.contains(&used) {
         leaf.report.indexes_used.push(used);
     }
-}
-
-fn composite_use(index: &CompositeIndex) -> IndexUse {
-    let column = |column: &partita_model::CompositePath| {
-        let direction = if column.descending { "DESC" } else { "ASC" };
-        format!("{} {direction}", column.text)
-    };
-    let paths = index.paths.iter().map(column).collect();
-    IndexUse { paths, composite: true, precise: true }
-}
-
-/// What a filter requires of the scalar at a path.
-fn values_at<'q>(access: &'q Access, path: &[IndexStep]) -> Option<&'q [Interval]> {
-    match access {
-        Access::Condition(condition) if condition.path == path => match &condition.test {
-            Test::Values(intervals) => Some(intervals),
-            Test::Each(_) | Test::Kinds(_) => None,
-        },
-        Access::And(parts) => parts.iter().find_map(|part| values_at(part, path)),
-        _ => None,
-    }
-}
-
-/// The part of a composite index in which a filter can be true: leading columns that have to have
-/// one value, then one that lies in an interval.
-fn composite_part(index: &CompositeIndex, access: &Access) -> KeyRange {
-    let mut prefix = keys::composite_prefix(index::composite_id(index));
-    for column in &index.paths {
-        let Some(intervals) = values_at(access, column.path.steps()) else { break };
-        let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { break };
-        match first.as_point() {
-            // A long value may be cut in the entries: what follows it is in no order then.
-            Some(point) if intervals.len() == 1 && point.len() < index::COLUMN_STRING_BYTES_MAX => {
-                index::put_column(&mut prefix, point, column.descending);
-            }
-            _ => {
-                let low = first.low.as_ref().map(Vec::as_slice);
-                let high = last.high.as_ref().map(Vec::as_slice);
-                return keys::composite_range(&prefix, low, high, column.descending);
-            }
-        }
-    }
-    keys::composite_range(&prefix, Bound::Unbounded, Bound::Unbounded, false)
 }
 
 /// An ordered query on its way along an index.

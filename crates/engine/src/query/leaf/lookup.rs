@@ -13,6 +13,7 @@ use partita_query::Run;
 use partita_query::access::{Access, Condition, Interval, Kinds, Test, ValueTest};
 use partita_storage::{Direction, KeyRange};
 
+use super::composite::{Part, composite_use};
 use super::explain::{condition_text, path_text};
 use super::reader::{IndexReader, rid_of};
 use super::rid_set::RidSet;
@@ -90,17 +91,21 @@ impl Lookup<'_, '_, '_> {
             Access::Unknown => Ok(Found::Everything { exact: false }),
             Access::Nothing => Ok(Found::Only { rids: RidSet::default(), exact: true }),
             Access::Condition(condition) => self.condition(condition),
-            Access::And(parts) => self.all_of(parts),
+            Access::And(parts) => self.all_of(access, parts),
             Access::Or(parts) => self.any_of(parts),
         }
     }
 
     /// Intersects. If the items are loaded afterwards, a condition is worth no more than the loads
     /// that it saves: the selective ones are found with little effort, then the others may try.
-    fn all_of(&mut self, parts: &[Access]) -> Result<Found> {
+    fn all_of(&mut self, whole: &Access, parts: &[Access]) -> Result<Found> {
         let mut open: Vec<&Access> = parts.iter().collect();
         open.sort_by_key(|part| cost(part));
         let mut all = Intersection { rids: None, exact: true };
+        if let Some((rids, answered)) = self.composite(whole)? {
+            open.retain(|part| !matches!(part, Access::Condition(one) if answered.contains(&one)));
+            all.meet(Found::Only { rids, exact: true });
+        }
         let effort = self.effort;
         if let Effort::Selective(most) = effort {
             self.effort = Effort::Selective(most.min(FIRST_TRY));
@@ -134,6 +139,33 @@ impl Lookup<'_, '_, '_> {
             }
             None => Found::Everything { exact: all.exact },
         })
+    }
+
+    /// The items that a composite index has for two conditions or more, and which ones those are.
+    fn composite<'q>(&mut self, whole: &'q Access) -> Result<Option<(RidSet, Vec<&'q Condition>)>> {
+        let parts = self.served.composites().map(|index| (index, Part::of(index, whole)));
+        let Some((index, part)) = parts.max_by_key(|(_, part)| part.conditions.len()) else {
+            return Ok(None);
+        };
+        // What is not exact would have to be looked at, or be asked of the other indexes again.
+        if part.conditions.len() < 2 || !part.exact {
+            return Ok(None);
+        }
+        let mut rids = RidSet::default();
+        let effort = self.effort;
+        let mut too_many = false;
+        self.reader.walk_rids(&part.range, Direction::Forward, |rid, _| {
+            rids.insert(rid);
+            too_many = exceeds(effort, rids.len());
+            if too_many { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if too_many {
+            return Ok(None);
+        }
+        let used = composite_use(index);
+        self.steps.push(format!("composite index {} → {} rids", used.paths.join(", "), rids.len()));
+        self.used.push(used);
+        Ok(Some((rids, part.conditions)))
     }
 
     fn any_of(&mut self, parts: &[Access]) -> Result<Found> {

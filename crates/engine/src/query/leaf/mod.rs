@@ -18,6 +18,7 @@
 //!
 //! A position is good for all of them: what one way began, another can go on with.
 
+mod composite;
 mod cover;
 mod explain;
 mod indexed;

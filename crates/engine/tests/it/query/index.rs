@@ -288,6 +288,10 @@ fn several_columns_come_from_a_composite_index_in_both_directions() {
                 "WHERE c.n >= 1 AND c.n < 3 ORDER BY c.n DESC, c.x ASC",
                 "WHERE c.x IN (1, \"a\") ORDER BY c.x, c.n DESC",
                 "WHERE STARTSWITH(c.x, \"ää\") ORDER BY c.x DESC, c.n",
+                "WHERE c.n = 1 AND c.x = 1",
+                "WHERE c.n = 1 AND c.x = 1 AND c.w > 0",
+                "WHERE c.n = 9 AND c.x > \"b\" AND c.w > \"\"",
+                "WHERE c.w = 1 AND c.d.e.f = \"ab\" AND c.n = 2",
             ] {
                 check(&bench, &format!("SELECT VALUE c.id FROM c {order}"));
             }
@@ -375,7 +379,8 @@ fn an_index_saves_looking_at_items() {
     let bench = bench_with_kinds(always(), 400, COMPOSITES);
     for (query, most) in [
         ("SELECT * FROM c WHERE c.x = 1", 4),
-        ("SELECT * FROM c WHERE c.x = 1 AND c.n = 1", 4),
+        ("SELECT * FROM c WHERE c.x = 1 AND c.n = 1", 2),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.x = 1 AND c.n = 1", 0),
         ("SELECT * FROM c WHERE c.x > 1 AND c.x < 3", 4),
         ("SELECT * FROM c WHERE LOWER(c.x) = \"abc\"", 15),
         ("SELECT * FROM c WHERE ARRAY_CONTAINS(c.x, \"b\")", 2),
