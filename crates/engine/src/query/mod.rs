@@ -85,6 +85,7 @@ impl Job<'_> {
             secret: self.database.catalog.secret(),
             container: self.container.rid,
             request: self.request,
+            area: &self.area,
         }
     }
 }

@@ -8,7 +8,8 @@
 //! query's text and parameters, and the kind of its scope. Its secret is made once and kept in the
 //! catalog, so tokens survive restarts and nobody else can make one: what is decoded was encoded
 //! here. A range of partition key ranges or EPKs is not part of it, since a client goes on with the
-//! token of a partition in the parts that it was split into; a partition key is.
+//! token of a partition in the parts that it was split into; a partition key is. Where that key is
+//! all of a range that a token was made for, the token is good for the key as well.
 //!
 //! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
 
@@ -32,6 +33,8 @@ pub(super) struct Binding<'a> {
     pub(super) secret: &'a [u8],
     pub(super) container: ContainerRid,
     pub(super) request: &'a QueryRequest,
+    /// The EPKs that the request names.
+    pub(super) area: &'a EpkRange,
 }
 
 /// What a token says.
@@ -67,7 +70,11 @@ pub(super) fn decode(binding: &Binding<'_>, token: &str) -> Result<Decoded> {
     let bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| invalid())?;
     let length = bytes.len().checked_sub(MAC_BYTES).ok_or_else(invalid)?;
     let (payload, signed) = bytes.split_at(length);
-    hasher(binding, payload).verify_truncated_left(signed).map_err(|_| invalid())?;
+    let is_signed = |scope| hasher(binding, scope, payload).verify_truncated_left(signed).is_ok();
+    let of_range = !is_signed(&binding.request.scope);
+    if of_range && !(names_key(binding.request) && is_signed(&Scope::Epks(EpkRange::all()))) {
+        return Err(invalid());
+    }
     let (kind, body) = payload.split_first().ok_or_else(invalid)?;
     let mut input = Input::new(body);
     let decoded = match *kind {
@@ -75,7 +82,21 @@ pub(super) fn decode(binding: &Binding<'_>, token: &str) -> Result<Decoded> {
         SHORT => Compact::read(&mut input).map(Decoded::Short),
         _ => None,
     };
-    decoded.filter(|_| input.is_empty()).ok_or_else(invalid)
+    let decoded = decoded.filter(|_| input.is_empty()).ok_or_else(invalid)?;
+    match &decoded {
+        Decoded::Whole(Progress { cursor: Cursor::Spread { from, .. }, .. })
+            if of_range && binding.area.contains(from) =>
+        {
+            Ok(decoded)
+        }
+        _ if of_range => Err(invalid()),
+        _ => Ok(decoded),
+    }
+}
+
+/// Clients make a range of a partition key, and may come back to the key with the range's token.
+fn names_key(request: &QueryRequest) -> bool {
+    matches!(&request.scope, Scope::PartitionKey(header) if !header.0.is_empty())
 }
 
 /// The answer to a token that was not made for this query, or not by us.
@@ -113,7 +134,7 @@ fn room(bytes_max: usize) -> usize {
     (bytes_max.saturating_sub(PREFIX.len()) * 3 / 4).saturating_sub(MAC_BYTES + 1)
 }
 
-fn hasher(binding: &Binding<'_>, payload: &[u8]) -> Hmac<Sha256> {
+fn hasher(binding: &Binding<'_>, scope: &Scope, payload: &[u8]) -> Hmac<Sha256> {
     let request = binding.request;
     let mut about = Vec::new();
     keycode::put_str(&mut about, &binding.container.to_string());
@@ -126,7 +147,7 @@ fn hasher(binding: &Binding<'_>, payload: &[u8]) -> Hmac<Sha256> {
         Serving::AsService => 0,
         Serving::Global => 1,
     });
-    match &request.scope {
+    match scope {
         Scope::All => about.push(0),
         Scope::PartitionKey(header) => {
             about.push(1);
@@ -143,7 +164,7 @@ fn hasher(binding: &Binding<'_>, payload: &[u8]) -> Hmac<Sha256> {
 }
 
 fn mac(binding: &Binding<'_>, payload: &[u8]) -> Vec<u8> {
-    let whole = hasher(binding, payload).finalize().into_bytes();
+    let whole = hasher(binding, &binding.request.scope, payload).finalize().into_bytes();
     whole.iter().copied().take(MAC_BYTES).collect()
 }
 
@@ -247,14 +268,16 @@ mod tests {
     use super::*;
     use crate::keys;
     use partita_model::{DatabaseRid, Epk, KeyPart, PartitionKey};
+    use std::sync::LazyLock;
 
     fn request() -> QueryRequest {
         QueryRequest::new("SELECT * FROM c")
     }
 
     fn bound(request: &QueryRequest) -> Binding<'_> {
+        static ALL: LazyLock<EpkRange> = LazyLock::new(EpkRange::all);
         let container = ContainerRid { database: DatabaseRid(7), container: 9 };
-        Binding { secret: b"secret", container, request }
+        Binding { secret: b"secret", container, request, area: &ALL }
     }
 
     fn progress(cursor: Cursor) -> Progress {

@@ -93,6 +93,34 @@ fn a_token_is_good_for_one_partition_key() {
 }
 
 #[test]
+fn the_token_of_a_range_is_good_for_the_key_that_is_all_of_it() {
+    for throughput in THROUGHPUTS {
+        let bench = filled(throughput);
+        let of = |scope| QueryRequest { scope, ..as_service("SELECT VALUE c.id FROM c") };
+        let two = |query| {
+            let first = PageRequest { items_max: Some(2), continuation: None };
+            page(&bench, QueryRequest { page: first, ..query }).continuation.unwrap()
+        };
+        let whole = all(&bench, &of(key(r#"["k1"]"#)));
+        let read = bench.run(Op::ReadContainer { container: path(), condition: None });
+        let container = read.container.unwrap();
+        let header = partita_model::PartitionKeyHeader::parse(r#"["k1"]"#).unwrap();
+        let epks = container.definition.partition_key.range_of(&header).unwrap();
+        let token = two(of(Scope::Epks(epks.clone())));
+        let rest = page(&bench, continued(of(key(r#"["k1"]"#)), &token)).rows;
+        assert_eq!(rest, whole.iter().skip(2).cloned().collect::<Vec<_>>());
+        for other in [key(r#"["k2"]"#), Scope::All] {
+            let reply = run(&bench, continued(of(other), &token));
+            assert_eq!(error(&reply), ErrorKind::BadRequest);
+        }
+        let partition = container.partitions.iter().find(|p| p.epks.overlaps(&epks)).unwrap();
+        let wide = two(of(range(partition.range_id as usize)));
+        let reply = run(&bench, continued(of(key(r#"["k1"]"#)), &wide));
+        assert_eq!(error(&reply), ErrorKind::BadRequest, "it says nothing of this key");
+    }
+}
+
+#[test]
 fn a_query_goes_on_after_a_restart() {
     for throughput in THROUGHPUTS {
         for text in texts() {
