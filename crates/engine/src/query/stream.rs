@@ -6,8 +6,8 @@
 //! Without ORDER BY the units follow each other in EPK order. The first round asks one unit, since
 //! it often fills the page; when it did not, twice as many are asked at once, and so on. What was
 //! asked in vain because a unit before it filled the page is forgotten, its cost included: the
-//! page is the same as if units had been asked one by one. Served as by the service, a page ends with
-//! its partition, even if it has no rows: clients count on it.
+//! page is the same as if units had been asked one by one. Served as by the service, a page ends
+//! with its partition, even if it has no rows: clients count on it.
 //!
 //! With ORDER BY every unit is asked for as many rows as the page wants, and they are merged. A
 //! unit that stopped before its end sets a limit: rows behind its last place may have to wait for

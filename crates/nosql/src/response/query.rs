@@ -170,19 +170,27 @@ fn composite_v1(index: &IndexUse) -> Object {
 
 /// The newer form. It weighs only the indexes that are not there yet.
 fn both_v2(indexes: &[&IndexUse], weighed: bool) -> Object {
-    let (single, composite): (fn(&IndexUse) -> Object, fn(&IndexUse) -> Object) = match weighed {
-        true => (
-            |index| Object::new().with("IndexSpec", spec(index)).with("IndexImpactScore", IMPACT),
-            |index| Object::new().with("IndexSpecs", specs(index)).with("IndexImpactScore", IMPACT),
-        ),
-        false => (
-            |index| Object::new().with("IndexSpec", spec(index)),
-            |index| Object::new().with("IndexSpecs", specs(index)),
-        ),
-    };
+    let single = if weighed { weighed_single_v2 } else { single_v2 };
+    let composite = if weighed { weighed_composite_v2 } else { composite_v2 };
     Object::new()
         .with("SingleIndexes", entries(indexes, false, single))
         .with("CompositeIndexes", entries(indexes, true, composite))
+}
+
+fn single_v2(index: &IndexUse) -> Object {
+    Object::new().with("IndexSpec", spec(index))
+}
+
+fn weighed_single_v2(index: &IndexUse) -> Object {
+    single_v2(index).with("IndexImpactScore", IMPACT)
+}
+
+fn composite_v2(index: &IndexUse) -> Object {
+    Object::new().with("IndexSpecs", specs(index))
+}
+
+fn weighed_composite_v2(index: &IndexUse) -> Object {
+    composite_v2(index).with("IndexImpactScore", IMPACT)
 }
 
 fn spec(index: &IndexUse) -> &str {

@@ -75,6 +75,9 @@ impl Replay {
             if let Some(count) = answer.header("x-ms-item-count") {
                 write!(transcript, " with {count}").unwrap();
             }
+            if answer.header("x-ms-continuation").is_some() {
+                transcript.push_str(", and more to come");
+            }
             transcript.push('\n');
             self.learn(method, path, &answer);
         }

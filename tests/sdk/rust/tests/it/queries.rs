@@ -144,7 +144,9 @@ async fn a_prefix_of_a_hierarchical_key_restricts_a_query() {
             container.create_item(PartitionKey::from((t, u)), &id, body, None).await.unwrap();
         }
         let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
-        let under = |key: PartitionKey| rows(&container, text, FeedScope::partition(key), pages_of(5));
+        let under = |key: PartitionKey| {
+            rows(&container, text, FeedScope::partition(key), pages_of(5))
+        };
         let whole = under(PartitionKey::from(("t1".to_owned(), 3i64))).await;
         assert_eq!(whole, [json!(7), json!(19)], "{variation:?}");
         let prefix = under(PartitionKey::from("t1")).await;
