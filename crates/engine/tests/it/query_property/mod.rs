@@ -1,0 +1,254 @@
+//! Whatever the items, the policy and the query: an index plan, a full scan and the naive evaluator
+//! give the same rows, on one partition and on seven, in pages of any size, and when the policy
+//! changes between two pages.
+
+mod generate;
+
+use std::collections::BTreeMap;
+
+use partita_engine::{Op, Outcome, PageRequest, PlanHint, QueryRequest};
+use partita_model::{ErrorKind, Value};
+use partita_query::{Query, ScopeSettings, evaluate};
+
+use self::generate::{Asked, Kind, Random};
+use crate::harness::*;
+
+/// Cases are spread over worlds: a world has its items and policies, and is asked many queries.
+const WORLDS: u64 = 180;
+const QUERIES_PER_WORLD: usize = 60;
+const CASES_MIN: usize = 10_000;
+
+#[test]
+fn an_index_plan_a_full_scan_and_the_naive_evaluator_agree() {
+    let cases: usize = (0..WORLDS).map(|seed| World::new(seed).ask_all()).sum();
+    assert!(cases >= CASES_MIN, "only {cases} queries had an answer");
+}
+
+struct World {
+    random: Random,
+    seed: u64,
+    /// The same items in a container of one partition and of seven.
+    benches: [Bench; 2],
+    policy: String,
+}
+
+/// The rows of a query, or the kind of its error.
+type Answer = Result<Vec<String>, ErrorKind>;
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = Random(seed);
+        let policy = generate::policy(&mut random);
+        let fields = format!(r#"{KEY_PK},"indexingPolicy":{policy}"#);
+        let benches = [400, 42_000].map(|throughput| {
+            let bench = Bench::new();
+            bench.make_container(throughput, &fields);
+            bench
+        });
+        let items = 5 + random.below(60);
+        for id in 0..items {
+            let body = generate::item(&mut random, id);
+            for bench in &benches {
+                bench.create(&body).result.unwrap();
+            }
+        }
+        let mut world = World { random, seed, benches, policy };
+        world.disturb(items);
+        world
+    }
+
+    /// Replaces and deletes some, so that old entries would show.
+    fn disturb(&mut self, items: usize) {
+        for id in 0..items {
+            if self.random.one_in(4) {
+                let body = generate::item(&mut self.random, id);
+                for bench in &self.benches {
+                    bench.upsert(&body, None).result.unwrap();
+                }
+            }
+        }
+    }
+
+    fn ask_all(mut self) -> usize {
+        let mut answered = 0;
+        for _ in 0..QUERIES_PER_WORLD {
+            let asked = generate::query(&mut self.random);
+            let change = self.random.one_in(10);
+            for which in 0..self.benches.len() {
+                answered += usize::from(self.ask(which, &asked, change));
+            }
+        }
+        for bench in &self.benches {
+            bench.assert_whole();
+        }
+        answered / 2
+    }
+
+    /// One case on one of the containers; true if the query has an answer under the policy.
+    fn ask(&mut self, which: usize, asked: &Asked, change_policy: bool) -> bool {
+        let context = format!(
+            "seed {}, partitions {}, policy {}: {}",
+            self.seed,
+            [1, 7][which],
+            self.policy,
+            asked.text
+        );
+        let scanned = self.pages(which, asked, PlanHint::ScanOnly, false);
+        let indexed = self.pages(which, asked, PlanHint::Best, change_policy);
+        let (scanned, indexed) = match (scanned, indexed) {
+            (Ok(scanned), Ok(indexed)) => (scanned, indexed),
+            (Err(scanned), Err(indexed)) => {
+                assert_eq!(scanned, indexed, "{context}");
+                return false;
+            }
+            // Between two pages the policy may lose what the query needs.
+            (Ok(_), Err(_)) if change_policy => return false,
+            (scanned, indexed) => panic!("{context}\nscan {scanned:?}\nindex {indexed:?}"),
+        };
+        let expected = self.naive(which, &asked.text);
+        let all = self.naive(which, &without_limit(&asked.text));
+        compare(asked.kind, &scanned, &expected, &all, &format!("scan, {context}"));
+        compare(asked.kind, &indexed, &expected, &all, &format!("index, {context}"));
+        true
+    }
+
+    fn pages(&mut self, which: usize, asked: &Asked, hint: PlanHint, change: bool) -> Answer {
+        let page_rows = 1 + self.random.below(if self.random.one_in(3) { 4 } else { 40 });
+        let (mut rows, mut continuation) = (Vec::new(), None);
+        for page in 0.. {
+            if change && page == 1 {
+                self.change_policy();
+            }
+            let mut request = QueryRequest::new(asked.text.as_str());
+            request.plan_hint = hint;
+            request.page = PageRequest { items_max: Some(page_rows), continuation };
+            let op = Op::Query { container: path(), query: Box::new(request) };
+            match self.benches[which].run(op).result {
+                Ok(Outcome::Query { rows: more, continuation: next, .. }) => {
+                    assert!(more.len() <= page_rows, "{}", asked.text);
+                    rows.extend(more.iter().map(|row| row.to_string()));
+                    continuation = next;
+                }
+                Err(error) => return Err(error.kind),
+                Ok(other) => panic!("no rows: {other:?}"),
+            }
+            if continuation.is_none() {
+                break;
+            }
+            assert!(page < 2_000, "{} does not end", asked.text);
+        }
+        Ok(rows)
+    }
+
+    /// Gives both containers another policy; half of the time the re-indexing has not happened when
+    /// the next page is asked for.
+    fn change_policy(&mut self) {
+        self.policy = generate::policy(&mut self.random);
+        let finish = self.random.one_in(2);
+        let body = format!(r#"{{"id":"c",{KEY_PK},"indexingPolicy":{}}}"#, self.policy);
+        for bench in &self.benches {
+            let (container, body) = (path(), json(&body));
+            bench.run(Op::ReplaceContainer { container, body, condition: None }).result.unwrap();
+            if finish {
+                bench.finish_maintenance();
+            }
+        }
+    }
+
+    /// The answer of the naive evaluator over the items as they are stored, oldest first.
+    fn naive(&self, which: usize, text: &str) -> Vec<String> {
+        let items = self.benches[which].items_by_age();
+        let texts: Vec<&str> = items.iter().map(String::as_str).collect();
+        let query = Query::parse(text, &[], &[]).unwrap();
+        evaluate(&query, &texts, &ScopeSettings::default()).unwrap()
+    }
+}
+
+/// The query without TOP, OFFSET and LIMIT.
+fn without_limit(text: &str) -> String {
+    let text = text.split(" OFFSET ").next().unwrap();
+    match text.strip_prefix("SELECT TOP ") {
+        Some(rest) => format!("SELECT {}", rest.split_once(' ').unwrap().1),
+        None => text.to_owned(),
+    }
+}
+
+fn compare(kind: Kind, found: &[String], expected: &[String], all: &[String], context: &str) {
+    match kind {
+        Kind::Rows => assert_eq!(counted(found), counted(expected), "{context}"),
+        Kind::Ordered => assert_eq!(runs(found), runs(expected), "{context}"),
+        Kind::Some => {
+            assert_eq!(found.len(), expected.len(), "{context}");
+            assert!(is_part(found, all), "{context}: {found:?} of {all:?}");
+        }
+        Kind::Top => {
+            let keys = |rows: &[String]| rows.iter().map(|row| keys_of(row)).collect::<Vec<_>>();
+            assert_eq!(keys(found), keys(expected), "{context}");
+            assert!(is_part(found, all), "{context}: {found:?} of {all:?}");
+        }
+    }
+}
+
+/// Rows in no order, with how often each occurs; members of objects have none either.
+fn counted(rows: &[String]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for row in rows {
+        *counts.entry(canonical(row)).or_default() += 1;
+    }
+    counts
+}
+
+fn is_part(part: &[String], whole: &[String]) -> bool {
+    let whole = counted(whole);
+    counted(part).iter().all(|(row, count)| whole.get(row).is_some_and(|there| count <= there))
+}
+
+/// Runs of rows with equal keys; within one the order says nothing.
+fn runs(rows: &[String]) -> Vec<(String, BTreeMap<String, usize>)> {
+    let mut runs: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows {
+        let keys = keys_of(row);
+        match runs.last_mut() {
+            Some((last, members)) if *last == keys => members.push(row.clone()),
+            _ => runs.push((keys, vec![row.clone()])),
+        }
+    }
+    runs.into_iter().map(|(keys, members)| (keys, counted(&members))).collect()
+}
+
+fn keys_of(row: &str) -> String {
+    let value = json(row);
+    canonical(&value.get("keys").unwrap().to_string())
+}
+
+/// One text for all ways to write a value.
+fn canonical(text: &str) -> String {
+    fn write(value: &Value, out: &mut String) {
+        match value {
+            Value::Number(number) => out.push_str(&format!("{:?}", number.as_f64() + 0.0)),
+            Value::Array(elements) => {
+                out.push('[');
+                elements.iter().for_each(|element| {
+                    write(element, out);
+                    out.push(',');
+                });
+                out.push(']');
+            }
+            Value::Object(object) => {
+                let mut members: Vec<_> = object.iter().collect();
+                members.sort_by(|a, b| a.0.cmp(b.0));
+                out.push('{');
+                for (name, member) in members {
+                    out.push_str(&format!("{name:?}:"));
+                    write(member, out);
+                    out.push(',');
+                }
+                out.push('}');
+            }
+            scalar => out.push_str(&scalar.to_string()),
+        }
+    }
+    let mut out = String::new();
+    write(&json(text), &mut out);
+    out
+}
