@@ -12,6 +12,7 @@ mod lists;
 mod model;
 mod policy_change;
 mod query;
+mod query_property;
 mod races;
 mod restart;
 mod stores;

@@ -30,9 +30,28 @@ impl Random {
 }
 
 const SCALARS: [&str; 22] = [
-    "null", "false", "true", "0", "-0.0", "1", "1.0", "2", "2.5", "-3", "10", "1e3",
-    "9007199254740993", "9007199254740992", r#""""#, r#""a""#, r#""A""#, r#""ab""#, r#""abc""#,
-    r#""b\u0000c""#, "\"\u{E000}x\"", "\"\u{10400}y\"",
+    "null",
+    "false",
+    "true",
+    "0",
+    "-0.0",
+    "1",
+    "1.0",
+    "2",
+    "2.5",
+    "-3",
+    "10",
+    "1e3",
+    "9007199254740993",
+    "9007199254740992",
+    r#""""#,
+    r#""a""#,
+    r#""A""#,
+    r#""ab""#,
+    r#""abc""#,
+    r#""b\u0000c""#,
+    "\"\u{E000}x\"",
+    "\"\u{10400}y\"",
 ];
 
 /// Two strings that agree in more bytes than an index entry keeps.
@@ -73,7 +92,8 @@ fn value(random: &mut Random, depth: usize) -> String {
 
 /// An item without its system properties.
 pub(super) fn item(random: &mut Random, id: usize) -> String {
-    let mut members = vec![format!("\"id\":\"i{id:03}\""), format!("\"pk\":\"p{}\"", random.below(12))];
+    let mut members =
+        vec![format!("\"id\":\"i{id:03}\""), format!("\"pk\":\"p{}\"", random.below(12))];
     for name in ["a", "b", "n"] {
         if !random.one_in(6) {
             members.push(format!("\"{name}\":{}", value(random, 1)));
@@ -89,7 +109,8 @@ pub(super) fn item(random: &mut Random, id: usize) -> String {
     }
     if random.one_in(2) {
         let n = random.below(3);
-        let line = |random: &mut Random| format!("{{\"x\":{},\"y\":{}}}", scalar(random), random.below(5));
+        let line =
+            |random: &mut Random| format!("{{\"x\":{},\"y\":{}}}", scalar(random), random.below(5));
         let lines: Vec<String> = (0..n).map(|_| line(random)).collect();
         members.push(format!("\"lines\":[{}]", lines.join(",")));
     }
@@ -143,13 +164,26 @@ fn simple(random: &mut Random) -> String {
         8 => format!("({at} BETWEEN {} AND {})", random.below(3), random.below(500)),
         9 => text_test(random, at),
         10 => {
-            let test = random.pick(&["DEFINED", "NULL", "BOOL", "NUMBER", "STRING", "PRIMITIVE", "ARRAY", "OBJECT"]);
+            let test = random.pick(&[
+                "DEFINED",
+                "NULL",
+                "BOOL",
+                "NUMBER",
+                "STRING",
+                "PRIMITIVE",
+                "ARRAY",
+                "OBJECT",
+            ]);
             format!("IS_{test}({at})")
         }
         11 => format!("NOT IS_DEFINED({at})"),
         12 => format!("ARRAY_CONTAINS(c.tags, {})", scalar(random)),
         13 => format!("ARRAY_CONTAINS(c.lines, {{\"y\": {}}}, true)", random.below(5)),
-        14 => format!("EXISTS(SELECT VALUE l FROM l IN c.lines WHERE l.y = {} AND l.x = {})", random.below(5), scalar(random)),
+        14 => format!(
+            "EXISTS(SELECT VALUE l FROM l IN c.lines WHERE l.y = {} AND l.x = {})",
+            random.below(5),
+            scalar(random)
+        ),
         15 => format!("EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t > {})", scalar(random)),
         16 => format!("ARRAY_CONTAINS([{}, {}], {at})", scalar(random), scalar(random)),
         17 => format!("{} = {at}", scalar(random)),
@@ -198,7 +232,10 @@ pub(super) fn query(random: &mut Random) -> Asked {
         _ => format!(" WHERE {}", condition(random, 2)),
     };
     match random.below(16) {
-        0..=4 => Asked { text: format!("SELECT {} FROM c{filter}", projection(random)), kind: Kind::Rows },
+        0..=4 => Asked {
+            text: format!("SELECT {} FROM c{filter}", projection(random)),
+            kind: Kind::Rows,
+        },
         5 | 6 => ordered(random, &filter),
         7 => {
             let Asked { text, .. } = ordered(random, &filter);
@@ -213,8 +250,14 @@ pub(super) fn query(random: &mut Random) -> Asked {
             kind: Kind::Some,
         },
         9 => joined(random),
-        10 => Asked { text: format!("SELECT DISTINCT VALUE {} FROM c{filter}", path(random)), kind: Kind::Rows },
-        11 => Asked { text: format!("SELECT DISTINCT {}, c.k FROM c{filter}", path(random)), kind: Kind::Rows },
+        10 => Asked {
+            text: format!("SELECT DISTINCT VALUE {} FROM c{filter}", path(random)),
+            kind: Kind::Rows,
+        },
+        11 => Asked {
+            text: format!("SELECT DISTINCT {}, c.k FROM c{filter}", path(random)),
+            kind: Kind::Rows,
+        },
         12 | 13 => aggregate(random, &filter),
         14 => {
             let group = random.pick(&["c.k", "c.a", "c.o.e", "c.pk"]);
@@ -236,7 +279,10 @@ fn projection(random: &mut Random) -> String {
         0 => "VALUE c.id".to_owned(),
         1 => "*".to_owned(),
         2 => format!("c.id, {} AS p", path(random)),
-        3 => format!("VALUE {{\"v\": {}, \"l\": ARRAY(SELECT VALUE t FROM t IN c.tags)}}", path(random)),
+        3 => format!(
+            "VALUE {{\"v\": {}, \"l\": ARRAY(SELECT VALUE t FROM t IN c.tags)}}",
+            path(random)
+        ),
         4 => format!("VALUE {}", path(random)),
         _ => "c.id, c.k, (c.a ?? c.b) AS x".to_owned(),
     }
@@ -269,8 +315,16 @@ fn ordered(random: &mut Random, filter: &str) -> Asked {
 fn joined(random: &mut Random) -> Asked {
     let text = match random.below(4) {
         0 => format!("SELECT c.id, t FROM c JOIN t IN c.tags WHERE t = {}", scalar(random)),
-        1 => format!("SELECT c.id, t, l.y FROM c JOIN t IN c.tags JOIN l IN c.lines WHERE l.y = {} AND {}", random.below(5), simple(random)),
-        2 => format!("SELECT VALUE l FROM c JOIN l IN c.lines WHERE l.x = {} OR {}", scalar(random), simple(random)),
+        1 => format!(
+            "SELECT c.id, t, l.y FROM c JOIN t IN c.tags JOIN l IN c.lines WHERE l.y = {} AND {}",
+            random.below(5),
+            simple(random)
+        ),
+        2 => format!(
+            "SELECT VALUE l FROM c JOIN l IN c.lines WHERE l.x = {} OR {}",
+            scalar(random),
+            simple(random)
+        ),
         _ => format!("SELECT VALUE COUNT(1) FROM c JOIN t IN c.tags WHERE {}", simple(random)),
     };
     Asked { text, kind: Kind::Rows }
@@ -283,7 +337,10 @@ fn aggregate(random: &mut Random, filter: &str) -> Asked {
         3 => format!("SELECT VALUE MIN({}) FROM c{filter}", path(random)),
         4 => format!("SELECT VALUE MAX({}) FROM c{filter}", path(random)),
         5 => format!("SELECT VALUE SUM(c.k) FROM c{filter}"),
-        6 => format!("SELECT COUNT(1) AS n, AVG(c.k) AS m, MAX({}) AS h FROM c{filter}", path(random)),
+        6 => format!(
+            "SELECT COUNT(1) AS n, AVG(c.k) AS m, MAX({}) AS h FROM c{filter}",
+            path(random)
+        ),
         _ => format!("SELECT VALUE SUM({}) FROM c{filter}", random.pick(&["c.k", "c.a", "c.n"])),
     };
     Asked { text, kind: Kind::Rows }
