@@ -268,7 +268,7 @@ impl Groups {
     pub fn finish(self, run: &mut Run<'_>) -> Result<Vec<Row>> {
         let Some(grouping) = &run.query.grouping else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
-        for group in self.0.into_groups() {
+        for group in self.0.into_sorted_groups() {
             run.scope.begin_item();
             let mut frame = Frame::new(None, &run.scope);
             group.bind(grouping, &mut frame);

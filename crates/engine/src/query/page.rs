@@ -4,10 +4,10 @@
 //! or when looking for more would take too long; in the last case it may be short, even empty, and
 //! is still continued. Rows that come one after another go straight into the page ([`plain`]).
 //! DISTINCT and groups need to know what came before: they are computed from the beginning for
-//! every page, and what was delivered is passed over ([`distinct`], [`grouped`]). If items changed
-//! between two such pages, rows may come twice or not at all.
+//! every page in an order of their own, and what was delivered is passed over ([`distinct`],
+//! [`grouped`]). If items changed between two such pages, rows may come twice or not at all.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use partita_model::{Error, Result};
 use partita_query::{Facts, Groups, Row};
@@ -171,44 +171,91 @@ impl Page {
         work: &mut Work<'_>,
         stream: &mut Stream,
     ) -> Result<()> {
-        let mut seen: HashSet<u128> = HashSet::new();
-        let mut passed = 0;
         // What OFFSET has passed over before is passed over again.
         let before = self.window.skipped + self.window.delivered;
-        while self.window.take > 0 {
-            let want = DISTINCT_ROUND.max(self.want().min(DISTINCT_ROUND * 10));
-            let round = stream.round(job, work, want, &mut self.reports)?;
-            for row in round.rows {
-                if !seen.insert(row.hash) {
-                    continue;
-                }
-                passed += 1;
-                if passed <= before {
-                    continue;
-                }
-                let bytes = row.text.len();
-                match self.offer(|| row.text, bytes) {
-                    Taken::Yes => {}
-                    Taken::Over => return Ok(()),
-                    Taken::Full => {
-                        self.cursor = Some(counted(job));
-                        return Ok(());
-                    }
+        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        let rows = match job.query.facts().ordered {
+            true => self.first_distinct(job, work, stream, before)?,
+            false => self.least_distinct(job, work, stream, before)?,
+        };
+        for text in rows.into_iter().skip(before) {
+            let bytes = text.len();
+            match self.offer(|| text, bytes) {
+                Taken::Yes => {}
+                Taken::Over => return Ok(()),
+                Taken::Full => {
+                    self.cursor = Some(counted(job));
+                    return Ok(());
                 }
             }
-            if round.done {
-                return Ok(());
-            }
-            if seen.len() > job.budget.settings.distinct_rows_max {
-                return Err(Error::bad_request(format!(
-                    "The query has more than {} different rows, too many to tell new ones from \
-                     those before. Narrow its filter, or leave out DISTINCT.",
-                    job.budget.settings.distinct_rows_max
-                )));
-            }
-            self.check_whole(job)?;
         }
         Ok(())
+    }
+
+    /// Rows of this page, those before it, and one more: in the order of the query.
+    fn first_distinct(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        stream: &mut Stream,
+        before: usize,
+    ) -> Result<Vec<String>> {
+        let enough = before.saturating_add(self.want()).saturating_add(1);
+        let mut seen: HashSet<u128> = HashSet::new();
+        let mut rows = Vec::new();
+        while rows.len() < enough {
+            let round = stream.round(job, work, DISTINCT_ROUND, &mut self.reports)?;
+            rows.extend(
+                round.rows.into_iter().filter(|row| seen.insert(row.hash)).map(|row| row.text),
+            );
+            if round.done {
+                break;
+            }
+            self.check_distinct(job, seen.len())?;
+        }
+        Ok(rows)
+    }
+
+    /// The same for a query without an order: in that of the rows' hashes. The order in which items
+    /// are found will not do, as it is another one when an index comes or goes between two pages.
+    fn least_distinct(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        stream: &mut Stream,
+        before: usize,
+    ) -> Result<Vec<String>> {
+        let enough = before.saturating_add(self.want()).saturating_add(1);
+        let mut seen: HashSet<u128> = HashSet::new();
+        let mut least: BTreeMap<u128, String> = BTreeMap::new();
+        loop {
+            let round = stream.round(job, work, DISTINCT_ROUND, &mut self.reports)?;
+            for row in round.rows.into_iter().filter(|row| seen.insert(row.hash)) {
+                least.insert(row.hash, row.text);
+                if least.len() > enough {
+                    least.pop_last();
+                }
+            }
+            // TOP takes any rows: those that were found first will do if they are all there is to
+            // deliver.
+            let bytes: usize = least.values().map(String::len).sum();
+            let only_page = before == 0 && self.want() < self.rows_max && bytes < self.bytes_max;
+            if round.done || (only_page && least.len() >= self.want()) {
+                return Ok(least.into_values().collect());
+            }
+            self.check_distinct(job, seen.len())?;
+        }
+    }
+
+    fn check_distinct(&self, job: &Job<'_>, rows: usize) -> Result<()> {
+        let rows_max = job.budget.settings.distinct_rows_max;
+        if rows > rows_max {
+            return Err(Error::bad_request(format!(
+                "The query has more than {rows_max} different rows, too many to tell new ones from \
+                 those before. Narrow its filter, or leave out DISTINCT."
+            )));
+        }
+        self.check_whole(job)
     }
 
     /// Fills the page with groups.

@@ -1,7 +1,7 @@
 //! Groups in the making.
 //!
 //! A group is found by the bytes of its keys: undefined is a key of its own, and equal values are
-//! one key. Groups keep the order in which they were first seen. What a table holds is limited: it
+//! one key. What a table holds is limited: it
 //! lives in memory until the last row is in.
 
 use std::collections::HashMap;
@@ -127,6 +127,13 @@ impl Table {
             "The query's groups are too large: they may have {CELLS_MAX} keys and aggregates and \
              take {BYTES_MAX} bytes. Group by fewer values, or filter more."
         )))
+    }
+
+    /// In the order of their keys, whatever order the rows came in: a result that is computed anew
+    /// for each of its pages must not change its order when an index comes or goes in between.
+    pub(crate) fn into_sorted_groups(mut self) -> impl Iterator<Item = Group> {
+        self.groups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        self.groups.into_iter()
     }
 
     /// In the order in which they were first seen.

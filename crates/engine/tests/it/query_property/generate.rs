@@ -56,7 +56,7 @@ const SCALARS: [&str; 22] = [
 
 /// Two strings that agree in more bytes than an index entry keeps.
 pub(super) fn long_string(n: usize) -> String {
-    format!("\"{}{n}\"", "lang".repeat(300))
+    format!("\"{}{n}\"", "lang".repeat(260))
 }
 
 pub(super) fn scalar(random: &mut Random) -> String {
