@@ -1,9 +1,9 @@
 //! Checking that a database is whole: every item with its index entries, nothing without an item.
 //!
 //! For each partition what should be there is computed from the items alone and compared with what
-//! is there: index entries, shapes, resource ids, unique keys, heads and totals. A difference is a finding;
-//! a whole database has none, whatever happened to the process that wrote it. It reads everything,
-//! so it is for tests and for `partita check`, not for serving.
+//! is there: index entries, shapes, resource ids, unique keys, heads and totals. A difference is a
+//! finding; a whole database has none, whatever happened to the process that wrote it. It reads
+//! everything, so it is for tests and for `partita check`, not for serving.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

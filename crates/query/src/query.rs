@@ -317,15 +317,24 @@ fn gathered_or_not(query: &Query, items: &[&str], settings: &ScopeSettings) -> R
     if !query.facts().has_from {
         run.rows_without_item(&mut keep)?;
     }
-    for item in items.iter().filter(|_| query.facts().has_from) {
+    let mut items: Vec<&str> = items.iter().filter(|_| query.facts().has_from).copied().collect();
+    if is_descending(query) {
+        // Of two items with equal keys the later one comes first; the rows of one stay in order.
+        items.reverse();
+    }
+    for item in items {
         run.rows(Document::new(item), &mut keep)?;
     }
     Ok(rows)
 }
 
+fn is_descending(query: &Query) -> bool {
+    query.meaning().order_by.first().is_some_and(|column| column.descending)
+}
+
 fn sort(query: &Query, rows: &mut [Row]) {
     let order_by = &query.meaning().order_by;
-    if order_by.first().is_some_and(|column| column.descending) {
+    if query.facts().is_grouped && is_descending(query) {
         rows.reverse();
     }
     rows.sort_by(|a, b| {

@@ -118,10 +118,10 @@ impl Frozen {
         }
     }
 
-    /// The options of one keyspace. Filters and block indexes are cut into pieces of a few KB in all
-    /// but the newest tables: whole ones have megabytes, and where the cache cannot keep them each
-    /// read of a key took 0.5 ms to read and verify them again. What is not named here is the engine's default of the pinned
-    /// version, which [`Frozen::to_text`] records by that version.
+    /// The options of one keyspace. Filters and block indexes are cut into pieces of a few KB in
+    /// all but the newest tables: whole ones have megabytes, and where the cache cannot keep them
+    /// each read of a key took 0.5 ms to read and verify them again. What is not named here is the
+    /// engine's default of the pinned version, which [`Frozen::to_text`] records by that version.
     pub(super) fn keyspace_options(&self, space: Space) -> KeyspaceCreateOptions {
         let small = matches!(space, Space::Feed | Space::Meta);
         let share = if small { SMALL_MEMTABLE_SHARE } else { 1 };

@@ -1,9 +1,9 @@
 //! Random items, policies and queries, all from one seed.
 //!
 //! Values come from small pools, so that equal values meet often, and the pools hold what indexes
-//! find hard: mixed types under one name, absent members, arrays where scalars are expected, strings
-//! longer than an index entry holds, characters outside the basic plane, numbers that two types
-//! write differently, integers beyond what a double tells apart.
+//! find hard: mixed types under one name, absent members, arrays where scalars are expected,
+//! strings longer than an index entry holds, characters outside the basic plane, numbers that two
+//! types write differently, integers beyond what a double tells apart.
 
 /// A generator of pseudo-random numbers (SplitMix64): small, and the same on every machine.
 pub(super) struct Random(pub(super) u64);
@@ -313,7 +313,7 @@ fn ordered(random: &mut Random, filter: &str) -> Asked {
 }
 
 fn joined(random: &mut Random) -> Asked {
-    let text = match random.below(4) {
+    let text = match random.below(5) {
         0 => format!("SELECT c.id, t FROM c JOIN t IN c.tags WHERE t = {}", scalar(random)),
         1 => format!(
             "SELECT c.id, t, l.y FROM c JOIN t IN c.tags JOIN l IN c.lines WHERE l.y = {} AND {}",
@@ -325,6 +325,14 @@ fn joined(random: &mut Random) -> Asked {
             scalar(random),
             simple(random)
         ),
+        3 => {
+            let direction = random.pick(&["ASC", "DESC"]);
+            let text = format!(
+                "SELECT c.id, t, [[c.k]] AS keys FROM c JOIN t IN c.tags WHERE {} ORDER BY c.k {direction}",
+                simple(random)
+            );
+            return Asked { text, kind: Kind::Ordered };
+        }
         _ => format!("SELECT VALUE COUNT(1) FROM c JOIN t IN c.tags WHERE {}", simple(random)),
     };
     Asked { text, kind: Kind::Rows }
