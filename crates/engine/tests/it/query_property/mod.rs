@@ -16,8 +16,8 @@ use self::generate::{Asked, Kind, Random};
 use crate::harness::*;
 
 /// Cases are spread over worlds: a world has its items and policies, and is asked many queries.
-const WORLDS: u64 = 180;
-const QUERIES_PER_WORLD: usize = 60;
+const WORLDS: u64 = 190;
+const QUERIES_PER_WORLD: usize = 64;
 const CASES_MIN: usize = 10_000;
 
 #[test]
