@@ -236,11 +236,7 @@ impl Page {
                     least.pop_last();
                 }
             }
-            // TOP takes any rows: those that were found first will do if they are all there is to
-            // deliver.
-            let bytes: usize = least.values().map(String::len).sum();
-            let only_page = before == 0 && self.want() < self.rows_max && bytes < self.bytes_max;
-            if round.done || (only_page && least.len() >= self.want()) {
+            if round.done {
                 return Ok(least.into_values().collect());
             }
             self.check_distinct(job, seen.len())?;
