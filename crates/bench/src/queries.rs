@@ -32,7 +32,15 @@ struct Question {
     values: u64,
 }
 
+/// The full scan comes first: it brings all of it into both sides' memory.
 const QUESTIONS: [Question; 7] = [
+    Question {
+        name: "a filter that no index helps",
+        ours: "SELECT VALUE c.id FROM c WHERE c.amount * 3 + c.level = $",
+        theirs: "SELECT doc->>'id' FROM docs
+                 WHERE (doc->>'amount')::float8 * 3 + (doc->>'level')::float8 = $",
+        values: 1_000,
+    },
     Question {
         name: "equality, 100 documents",
         ours: r#"SELECT * FROM c WHERE c.device = "device-$""#,
@@ -71,13 +79,6 @@ const QUESTIONS: [Question; 7] = [
         theirs: "SELECT jsonb_build_object('category', doc->>'category',
                  'total', sum((doc->>'amount')::float8))::text FROM docs GROUP BY doc->>'category'",
         values: 1,
-    },
-    Question {
-        name: "a filter that no index helps",
-        ours: "SELECT VALUE c.id FROM c WHERE c.amount * 3 + c.level = $",
-        theirs: "SELECT doc->>'id' FROM docs
-                 WHERE (doc->>'amount')::float8 * 3 + (doc->>'level')::float8 = $",
-        values: 1_000,
     },
 ];
 
@@ -294,7 +295,8 @@ fn document(n: usize) -> String {
         scatter(2, 50),
         scatter(3, 200),
         ["new", "open", "held", "done", "gone"][scatter(4, 5) as usize],
-        scatter(5, 1_000_000),
+        // Every number once: what is first by it is the same on both sides.
+        n * 611_953 % 1_000_000,
         scatter(6, 1_000),
         scatter(7, 100),
         scatter(8, 2) == 1,

@@ -76,7 +76,7 @@ impl Default for QuerySettings {
         QuerySettings {
             page_rows_default: 100,
             page_bytes_max: limits::RESPONSE_BYTES_MAX,
-            page_entries_max: 50_000,
+            page_entries_max: 1_000_000,
             page_millis_max: 3_000,
             whole_entries_max: 20_000_000,
             whole_millis_max: 60_000,

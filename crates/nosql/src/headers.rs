@@ -199,7 +199,9 @@ impl<'a> Headers<'a> {
     /// How much of a feed is wanted.
     pub(crate) fn page(self) -> Result<PageRequest> {
         let items_max = match self.text(&MAX_ITEM_COUNT)? {
-            None | Some("-1") => None,
+            None => None,
+            // As many as fit: the size of the page decides.
+            Some("-1") => Some(u32::MAX as usize),
             Some(text) => match text.parse::<usize>() {
                 Ok(count) if count > 0 => Some(count),
                 _ => {
@@ -314,7 +316,7 @@ mod tests {
     #[test]
     fn page_sizes_are_minus_one_or_positive() {
         let read = |text| Headers(&with(MAX_ITEM_COUNT, text)).page().map(|page| page.items_max);
-        assert_eq!(read("-1"), Ok(None));
+        assert_eq!(read("-1"), Ok(Some(u32::MAX as usize)));
         assert_eq!(read("7"), Ok(Some(7)));
         for bad in ["0", "-2", "x", "1.5", "99999999999999999999"] {
             assert!(read(bad).is_err(), "{bad}");
