@@ -8,8 +8,8 @@
 //! query's text and parameters, and the kind of its scope. Its secret is made once and kept in the
 //! catalog, so tokens survive restarts and nobody else can make one: what is decoded was encoded
 //! here. A range of partition key ranges or EPKs is not part of it, since a client goes on with the
-//! token of a partition in the parts that it was split into; a partition key is. Where that key is
-//! all of a range that a token was made for, the token is good for the key as well.
+//! token of a partition in the parts that it was split into; a partition key is. But where that key
+//! is all of a range that a token was made for, the token is good for the key as well.
 //!
 //! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
 
@@ -83,14 +83,20 @@ pub(super) fn decode(binding: &Binding<'_>, token: &str) -> Result<Decoded> {
         _ => None,
     };
     let decoded = decoded.filter(|_| input.is_empty()).ok_or_else(invalid)?;
-    match &decoded {
-        Decoded::Whole(Progress { cursor: Cursor::Spread { from, .. }, .. })
-            if of_range && binding.area.contains(from) =>
-        {
-            Ok(decoded)
+    if of_range && !speaks_of(&decoded, binding.area) {
+        return Err(invalid());
+    }
+    Ok(decoded)
+}
+
+/// Does the token of a range tell where to go on in this part of it? A place in an order does.
+fn speaks_of(decoded: &Decoded, area: &EpkRange) -> bool {
+    match decoded {
+        Decoded::Whole(Progress { cursor: Cursor::Spread { from, .. }, .. }) => area.contains(from),
+        Decoded::Whole(Progress { cursor: Cursor::Sorted(_), .. }) => true,
+        Decoded::Whole(Progress { cursor: Cursor::Counted { .. }, .. }) | Decoded::Short(_) => {
+            false
         }
-        _ if of_range => Err(invalid()),
-        _ => Ok(decoded),
     }
 }
 

@@ -109,6 +109,12 @@ fn the_token_of_a_range_is_good_for_the_key_that_is_all_of_it() {
         let token = two(of(Scope::Epks(epks.clone())));
         let rest = page(&bench, continued(of(key(r#"["k1"]"#)), &token)).rows;
         assert_eq!(rest, whole.iter().skip(2).cloned().collect::<Vec<_>>());
+        let ordered =
+            |scope| QueryRequest { scope, ..as_service("SELECT VALUE c.id FROM c ORDER BY c.id") };
+        let token_in_order = two(ordered(Scope::Epks(epks.clone())));
+        let rest = page(&bench, continued(ordered(key(r#"["k1"]"#)), &token_in_order)).rows;
+        let whole = all(&bench, &ordered(key(r#"["k1"]"#)));
+        assert_eq!(rest, whole.iter().skip(2).cloned().collect::<Vec<_>>());
         for other in [key(r#"["k2"]"#), Scope::All] {
             let reply = run(&bench, continued(of(other), &token));
             assert_eq!(error(&reply), ErrorKind::BadRequest);
