@@ -104,7 +104,7 @@ fn the_token_of_a_range_is_good_for_the_key_that_is_all_of_it() {
         let whole = all(&bench, &of(key(r#"["k1"]"#)));
         let read = bench.run(Op::ReadContainer { container: path(), condition: None });
         let container = read.container.unwrap();
-        let header = partita_model::PartitionKeyHeader::parse(r#"["k1"]"#).unwrap();
+        let header = PartitionKeyHeader::parse(r#"["k1"]"#).unwrap();
         let epks = container.definition.partition_key.range_of(&header).unwrap();
         let token = two(of(Scope::Epks(epks.clone())));
         let rest = page(&bench, continued(of(key(r#"["k1"]"#)), &token)).rows;
