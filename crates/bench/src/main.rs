@@ -84,8 +84,8 @@ struct QueryOptions {
     /// Documents of about 1 KB.
     #[arg(long, default_value_t = 1_000_000)]
     documents: usize,
-    /// Askings of each question.
-    #[arg(long, default_value_t = 15)]
+    /// Askings of each question that count, at least.
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
 

@@ -7,7 +7,7 @@
 //! answered in less time.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio_postgres::Client;
@@ -22,6 +22,10 @@ use crate::{QueryOptions, median};
 const BATCH: usize = 100;
 /// Throughput that gives a container eight partitions.
 const EIGHT_PARTITIONS: u32 = 48_000;
+
+/// A question is asked for so long, or so often.
+const LONG: Duration = Duration::from_secs(10);
+const ROUNDS_MAX: u64 = 1_000;
 
 /// A question in both languages; `$` stands for a number that differs from one asking to the next.
 struct Question {
@@ -119,8 +123,13 @@ async fn compare(
     options: &QueryOptions,
 ) -> Result<()> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    // One asking of each side before the clock runs: both may have to read from disk.
-    for round in 0..=options.rounds as u64 {
+    let begun = Instant::now();
+    // The first half warms both sides up. A quick question is asked more often: it touches little,
+    // so it takes longer until what it touches is in memory.
+    let enough = |round: u64| {
+        round >= 2 * options.rounds as u64 && (begun.elapsed() >= LONG || round >= ROUNDS_MAX)
+    };
+    for round in (0..).take_while(|round| !enough(*round)) {
         let value = (round * 7_919 % question.values).to_string();
         let started = Instant::now();
         let mut mine = ask_partita(connection, &question.ours.replace('$', &value)).await?;
@@ -132,11 +141,11 @@ async fn compare(
         yours.sort();
         let (many, few) = (mine.len(), yours.len());
         ensure!(mine == yours, "{}: {many} rows here, {few} rows there", question.name);
-        if round > 0 {
-            ours.push(first);
-            theirs.push(second);
-        }
+        ours.push(first);
+        theirs.push(second);
     }
+    let half = ours.len() / 2;
+    let (ours, theirs) = (ours.split_off(half), theirs.split_off(half));
     let (ours, theirs) = (median(ours), median(theirs));
     println!(
         r#"{{"bench":"queries","query":"{}","partita_ms":{:.2},"postgres_ms":{:.2},"ratio":{:.2}}}"#,

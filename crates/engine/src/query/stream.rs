@@ -9,7 +9,7 @@
 //! page is the same as if units had been asked one by one. Served as by the service, a page ends
 //! with its partition, even if it has no rows: clients count on it.
 //!
-//! With ORDER BY every unit is asked for as many rows as the page wants, and they are merged. A
+//! With ORDER BY every unit is asked for twice its share of the page, and the rows are merged. A
 //! unit that stopped before its end sets a limit: rows behind its last place may have to wait for
 //! rows that it did not give yet.
 
@@ -63,6 +63,9 @@ pub(super) struct Stream {
     open: Vec<bool>,
     doubt: Option<Doubt>,
 }
+
+/// Rows of a unit beyond its share of a page.
+const SPARE_ROWS: usize = 8;
 
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
@@ -188,6 +191,11 @@ impl Stream {
             .filter_map(|at| self.units.get(*at).map(|unit| (unit, after.as_ref())))
             .collect();
         let settings = job.budget.settings;
+        // Rows of many units mix: each is asked for twice its share, which is nearly always enough.
+        let want = match asked.len() {
+            0 | 1 => want,
+            units => want.min(want / units * 2 + SPARE_ROWS),
+        };
         let share = settings.sort_bytes_max / asked.len().max(1);
         let bytes_max = share.max(settings.page_bytes_max);
         let answers = ask(job, work, &asked, Question::Rows { want, bytes_max })?;

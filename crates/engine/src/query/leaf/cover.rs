@@ -154,6 +154,7 @@ fn by_columns_of(
     rids: Option<&RidSet>,
     exact: bool,
 ) -> Result<Option<Groups>> {
+    let reach = leaf.items_in_reach()?;
     let served = leaf.container.served_policy();
     if !paths.iter().all(|path| served.indexes(path)) {
         return Ok(None);
@@ -170,7 +171,11 @@ fn by_columns_of(
     }
     let everyone = match rids {
         Some(_) => None,
-        None => Some(all_rids(&mut reader)?),
+        // A column that has a value for each item says as well who is there.
+        None => match columns.iter().map(Column::rids).find(|column| column.len() == reach) {
+            Some(column) => Some(column),
+            None => Some(all_rids(&mut reader)?),
+        },
     };
     leaf.report.entries_scanned += reader.scanned;
     let Some(rids) = rids.or(everyone.as_ref()) else { return Ok(None) };
@@ -303,6 +308,19 @@ struct Column {
 }
 
 impl Column {
+    /// The items that have something here.
+    fn rids(&self) -> RidSet {
+        let mut rids = RidSet::default();
+        for (piece, cells) in &self.cells {
+            for (rid, cell) in (piece * PIECE..).zip(cells.iter()) {
+                if *cell != UNDEFINED {
+                    rids.insert(rid);
+                }
+            }
+        }
+        rids
+    }
+
     /// None if the index cannot tell which items have no scalar at the path.
     fn read(
         reader: &mut IndexReader<'_>,
