@@ -7,7 +7,9 @@ use azure_data_cosmos::models::{
 };
 use azure_data_cosmos::options::{BinaryEncodingOptions, CreateContainerOptions};
 use azure_data_cosmos::{AccountEndpoint, AccountReference, CosmosClient, RoutingStrategy};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::runtime::Runtime;
 
 const ENDPOINT: &str = "http://localhost:8081/";
 const KEY: &str =
@@ -27,6 +29,13 @@ pub const VARIATIONS: [Variation; 4] = [
     Variation { partitions: 5, throughput: 30_000, binary: true },
     Variation { partitions: 5, throughput: 30_000, binary: false },
 ];
+
+/// Runs a test. All of them share one runtime: the SDK keeps connections for the whole process, and
+/// one that a finished test's own runtime served would fail the next test.
+pub fn on_one_runtime(test: impl Future<Output = ()>) {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime starts"));
+    RUNTIME.block_on(test);
+}
 
 pub async fn client(binary: bool) -> CosmosClient {
     let endpoint: AccountEndpoint = ENDPOINT.parse().expect("the endpoint is a URL");

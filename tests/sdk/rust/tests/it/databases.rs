@@ -1,71 +1,79 @@
 //! Databases, containers and their throughput.
 
-use crate::account::{VARIATIONS, client, container, unique};
+use crate::account::{VARIATIONS, client, container, on_one_runtime, unique};
 use azure_data_cosmos::Query;
 use azure_data_cosmos::models::ThroughputProperties;
 use futures::TryStreamExt;
 
-#[tokio::test]
-async fn databases_are_created_read_found_and_deleted() {
-    let client = client(true).await;
-    let name = unique("life");
-    let created = client.create_database(&name, None).await.unwrap().into_model().unwrap();
-    assert_eq!(created.id.as_ref(), Some(&name));
-    let error = client.create_database(&name, None).await.unwrap_err();
-    assert!(error.status().is_conflict(), "{error}");
+#[test]
+fn databases_are_created_read_found_and_deleted() {
+    on_one_runtime(async {
+        let client = client(true).await;
+        let name = unique("life");
+        let created = client.create_database(&name, None).await.unwrap().into_model().unwrap();
+        assert_eq!(created.id.as_ref(), Some(&name));
+        let error = client.create_database(&name, None).await.unwrap_err();
+        assert!(error.status().is_conflict(), "{error}");
 
-    let database = client.database_client(name.as_str());
-    let read = database.read(None).await.unwrap().into_model().unwrap();
-    assert_eq!(read.id.as_ref(), Some(&name));
-    let query = Query::from("SELECT * FROM root r WHERE r.id = @id");
-    let query = query.with_parameter("@id", &name).unwrap();
-    let found = client.query_databases(query, None).await.unwrap();
-    let found: Vec<_> = found.try_collect().await.unwrap();
-    assert_eq!(found.len(), 1);
+        let database = client.database_client(name.as_str());
+        let read = database.read(None).await.unwrap().into_model().unwrap();
+        assert_eq!(read.id.as_ref(), Some(&name));
+        let query = Query::from("SELECT * FROM root r WHERE r.id = @id");
+        let query = query.with_parameter("@id", &name).unwrap();
+        let found = client.query_databases(query, None).await.unwrap();
+        let found: Vec<_> = found.try_collect().await.unwrap();
+        assert_eq!(found.len(), 1);
 
-    database.delete(None).await.unwrap();
-    let error = database.read(None).await.unwrap_err();
-    assert!(error.status().is_not_found(), "{error}");
-}
-
-#[tokio::test]
-async fn a_container_has_as_many_feed_ranges_as_its_throughput_asks_for() {
-    for variation in VARIATIONS {
-        let (database, container) = container(variation, "/pk".into()).await;
-        let ranges = container.read_feed_ranges(None).await.unwrap();
-        assert_eq!(ranges.len(), variation.partitions, "{variation:?}");
         database.delete(None).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn container_properties_survive_a_round_trip() {
-    for variation in VARIATIONS {
-        let (database, container) = container(variation, ("/tenant", "/user").into()).await;
-        let mut properties = container.read(None).await.unwrap().into_model().unwrap();
-        assert_eq!(properties.id, "items");
-        assert_eq!(properties.partition_key.paths().len(), 2);
-        properties = properties.with_default_ttl(3600);
-        container.replace(properties, None).await.unwrap();
-        let replaced = container.read(None).await.unwrap().into_model().unwrap();
-        assert_eq!(replaced.default_ttl, 3600.into());
-        container.delete(None).await.unwrap();
-        let error = container.read(None).await.unwrap_err();
+        let error = database.read(None).await.unwrap_err();
         assert!(error.status().is_not_found(), "{error}");
-        database.delete(None).await.unwrap();
-    }
+    });
 }
 
-#[tokio::test]
-async fn throughput_is_read_and_replaced() {
-    for variation in VARIATIONS {
-        let (database, container) = container(variation, "/pk".into()).await;
-        let offer = container.read_throughput(None).await.unwrap().expect("it has an offer");
-        assert_eq!(offer.throughput(), Some(variation.throughput));
-        let more = ThroughputProperties::manual(variation.throughput + 100);
-        let poller = container.begin_replace_throughput(more, None).await.unwrap();
-        let replaced = poller.await.unwrap().into_model().unwrap();
-        assert_eq!(replaced.throughput(), Some(variation.throughput + 100));
-        database.delete(None).await.unwrap();
-    }
+#[test]
+fn a_container_has_as_many_feed_ranges_as_its_throughput_asks_for() {
+    on_one_runtime(async {
+        for variation in VARIATIONS {
+            let (database, container) = container(variation, "/pk".into()).await;
+            let ranges = container.read_feed_ranges(None).await.unwrap();
+            assert_eq!(ranges.len(), variation.partitions, "{variation:?}");
+            database.delete(None).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn container_properties_survive_a_round_trip() {
+    on_one_runtime(async {
+        for variation in VARIATIONS {
+            let (database, container) = container(variation, ("/tenant", "/user").into()).await;
+            let mut properties = container.read(None).await.unwrap().into_model().unwrap();
+            assert_eq!(properties.id, "items");
+            assert_eq!(properties.partition_key.paths().len(), 2);
+            properties = properties.with_default_ttl(3600);
+            container.replace(properties, None).await.unwrap();
+            let replaced = container.read(None).await.unwrap().into_model().unwrap();
+            assert_eq!(replaced.default_ttl, 3600.into());
+            container.delete(None).await.unwrap();
+            let error = container.read(None).await.unwrap_err();
+            assert!(error.status().is_not_found(), "{error}");
+            database.delete(None).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn throughput_is_read_and_replaced() {
+    on_one_runtime(async {
+        for variation in VARIATIONS {
+            let (database, container) = container(variation, "/pk".into()).await;
+            let offer = container.read_throughput(None).await.unwrap().expect("it has an offer");
+            assert_eq!(offer.throughput(), Some(variation.throughput));
+            let more = ThroughputProperties::manual(variation.throughput + 100);
+            let poller = container.begin_replace_throughput(more, None).await.unwrap();
+            let replaced = poller.await.unwrap().into_model().unwrap();
+            assert_eq!(replaced.throughput(), Some(variation.throughput + 100));
+            database.delete(None).await.unwrap();
+        }
+    });
 }
