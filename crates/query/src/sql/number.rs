@@ -20,6 +20,10 @@ fn write_double(out: &mut String, double: f64) {
     if double.is_infinite() {
         return out.push_str(if double > 0.0 { "Infinity" } else { "-Infinity" });
     }
+    if double == 0.0 && double.is_sign_negative() {
+        // As `-0` it would be read back as the integer, which has no sign.
+        return out.push_str("-0.0");
+    }
     let short = general(double, 15);
     match short.parse::<f64>() {
         Ok(read) if read == double => out.push_str(&short),

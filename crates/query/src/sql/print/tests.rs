@@ -53,3 +53,12 @@ fn a_long_run_of_operators_can_be_parsed_again() {
         assert_eq!(query(&parse_query(&printed).expect("a query")), printed);
     }
 }
+
+#[test]
+fn a_zero_keeps_its_sign() {
+    for (text, expected) in [("SELECT -0.", "SELECT -0.0"), ("SELECT -0.0", "SELECT -0.0")] {
+        let printed = query(&parse_query(text).expect("a query"));
+        assert_eq!(printed, expected);
+        assert_eq!(query(&parse_query(&printed).expect("a query")), printed);
+    }
+}
