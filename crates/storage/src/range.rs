@@ -15,6 +15,21 @@ impl KeyRange {
         KeyRange { start: Bound::Included(prefix.to_vec()), end: after_prefix(prefix) }
     }
 
+    /// Does the key lie in the range?
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let after_start = match &self.start {
+            Bound::Included(start) => start.as_slice() <= key,
+            Bound::Excluded(start) => start.as_slice() < key,
+            Bound::Unbounded => true,
+        };
+        let before_end = match &self.end {
+            Bound::Included(end) => key <= end.as_slice(),
+            Bound::Excluded(end) => key < end.as_slice(),
+            Bound::Unbounded => true,
+        };
+        after_start && before_end
+    }
+
     /// True if no key can lie in the range; engines may panic or loop on such a range.
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {

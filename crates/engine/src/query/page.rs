@@ -171,24 +171,12 @@ impl Page {
         work: &mut Work<'_>,
         stream: &mut Stream,
     ) -> Result<()> {
-        // What OFFSET has passed over before is passed over again.
-        let before = self.window.skipped + self.window.delivered;
-        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        let before = self.before();
         let rows = match job.query.facts().ordered {
             true => self.first_distinct(job, work, stream, before)?,
             false => self.least_distinct(job, work, stream, before)?,
         };
-        for text in rows.into_iter().skip(before) {
-            let bytes = text.len();
-            match self.offer(|| text, bytes) {
-                Taken::Yes => {}
-                Taken::Over => return Ok(()),
-                Taken::Full => {
-                    self.cursor = Some(counted(job));
-                    return Ok(());
-                }
-            }
-        }
+        self.deliver(job, rows);
         Ok(())
     }
 
@@ -271,20 +259,29 @@ impl Page {
             }
         }
         let rows = groups.finish(&mut job.query.start(&job.scope))?;
+        self.deliver(job, finished(job.query.facts(), rows).into_iter().map(|row| row.text));
+        Ok(())
+    }
+
+    /// Rows of the whole result that pages before have delivered or passed over.
+    fn before(&self) -> usize {
         let before = self.window.skipped + self.window.delivered;
-        let before = usize::try_from(before).unwrap_or(usize::MAX);
-        for row in finished(job.query.facts(), rows).into_iter().skip(before) {
-            let bytes = row.text.len();
-            match self.offer(|| row.text, bytes) {
+        usize::try_from(before).unwrap_or(usize::MAX)
+    }
+
+    /// Puts the rows of a whole result into the page that it has not been in yet.
+    fn deliver(&mut self, job: &Job<'_>, rows: impl IntoIterator<Item = String>) {
+        for text in rows.into_iter().skip(self.before()) {
+            let bytes = text.len();
+            match self.offer(|| text, bytes) {
                 Taken::Yes => {}
-                Taken::Over => return Ok(()),
+                Taken::Over => return,
                 Taken::Full => {
                     self.cursor = Some(counted(job));
-                    return Ok(());
+                    return;
                 }
             }
         }
-        Ok(())
     }
 
     /// Fails when a result that is worth nothing in parts takes too much.

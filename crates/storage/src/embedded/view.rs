@@ -15,11 +15,12 @@
 //! key.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use fjall::{Keyspace, Readable};
+use fjall::{Keyspace, Readable, Slice};
 use partita_model::Lsn;
 
 use super::health::Health;
@@ -119,6 +120,35 @@ impl EmbeddedSnapshot {
         Ok(EmbeddedSnapshot { view, health, partition, gone, lsn })
     }
 
+    /// Takes the stored entries of a range one after another, until `take` has enough.
+    fn each(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        take: &mut dyn FnMut(Slice, Slice) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        self.check()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let range = stored_range(self.partition, range);
+        let keyspace = self.view.spaces.get(space);
+        let mut found = self.view.snapshot.range(keyspace, (range.start, range.end));
+        loop {
+            let next = match direction {
+                Direction::Forward => found.next(),
+                Direction::Backward => found.next_back(),
+            };
+            let Some(next) = next else { break };
+            let (key, stored) = next.into_inner().map_err(engine_error)?;
+            if take(key, stored)?.is_break() {
+                break;
+            }
+        }
+        self.check()
+    }
+
     /// Asked after each read: the partition may have been dropped during it, and its data with it.
     fn check(&self) -> Result<()> {
         self.health.check_open()?;
@@ -151,27 +181,12 @@ impl Snapshot for EmbeddedSnapshot {
         direction: Direction,
         limit: ScanLimit,
     ) -> Result<Page> {
-        self.check()?;
         let mut page = PageBuilder::new(limit);
-        if range.is_empty() {
-            return Ok(page.finish());
-        }
-        let range = stored_range(self.partition, range);
-        let keyspace = self.view.spaces.get(space);
-        let mut found = self.view.snapshot.range(keyspace, (range.start, range.end));
-        loop {
-            let next = match direction {
-                Direction::Forward => found.next(),
-                Direction::Backward => found.next_back(),
-            };
-            let Some(next) = next else { break };
-            let (key, stored) = next.into_inner().map_err(engine_error)?;
+        self.each(space, range, direction, &mut |key, stored| {
             let key = Bytes::from(key).slice(PREFIX_BYTES..);
-            if !page.push(Entry { key, record: record(Bytes::from(stored))? }) {
-                break;
-            }
-        }
-        self.check()?;
+            let taken = page.push(Entry { key, record: record(Bytes::from(stored))? });
+            Ok(if taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
         Ok(page.finish())
     }
 
@@ -182,26 +197,10 @@ impl Snapshot for EmbeddedSnapshot {
         direction: Direction,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        self.check()?;
-        if range.is_empty() {
-            return Ok(());
-        }
-        let range = stored_range(self.partition, range);
-        let keyspace = self.view.spaces.get(space);
-        let mut found = self.view.snapshot.range(keyspace, (range.start, range.end));
-        loop {
-            let next = match direction {
-                Direction::Forward => found.next(),
-                Direction::Backward => found.next_back(),
-            };
-            let Some(next) = next else { break };
-            let (key, stored) = next.into_inner().map_err(engine_error)?;
+        self.each(space, range, direction, &mut |key, stored| {
             let value = stored.get(LSN_BYTES..).ok_or_else(|| no_lsn(&stored))?;
-            if visit(key.get(PREFIX_BYTES..).unwrap_or_default(), value).is_break() {
-                break;
-            }
-        }
-        self.check()
+            Ok(visit(key.get(PREFIX_BYTES..).unwrap_or_default(), value))
+        })
     }
 }
 

@@ -137,7 +137,7 @@ impl Overlay {
         let mut merged: BTreeMap<Bytes, Option<Record>> =
             stored.into_iter().map(|entry| (entry.key, Some(entry.record))).collect();
         let own = self.written.keys().chain(self.sums.keys());
-        for (_, key) in own.filter(|(of, key)| *of == space && contains(part, key)) {
+        for (_, key) in own.filter(|(of, key)| *of == space && part.contains(key)) {
             merged.entry(Bytes::copy_from_slice(key)).or_default();
         }
         let mut entries = Vec::with_capacity(merged.len());
@@ -212,20 +212,6 @@ fn split(range: &KeyRange, last: Vec<u8>, direction: Direction) -> (KeyRange, Op
             (KeyRange { start: reached, end }, Some(KeyRange { start, end: beyond }))
         }
     }
-}
-
-fn contains(range: &KeyRange, key: &[u8]) -> bool {
-    let after_start = match &range.start {
-        Bound::Included(start) => start.as_slice() <= key,
-        Bound::Excluded(start) => start.as_slice() < key,
-        Bound::Unbounded => true,
-    };
-    let before_end = match &range.end {
-        Bound::Included(end) => key <= end.as_slice(),
-        Bound::Excluded(end) => key < end.as_slice(),
-        Bound::Unbounded => true,
-    };
-    after_start && before_end
 }
 
 /// Cuts a page to its limit, but never to nothing; true if something was cut off.

@@ -4,11 +4,9 @@
 //! the order of the rids; what a query must not see, or what lies outside the leaf's range of keys,
 //! is left out before it is loaded where possible.
 
-use std::ops::Bound;
-
 use bytes::Bytes;
 use partita_model::{Error, Result};
-use partita_storage::{KeyRange, Space};
+use partita_storage::Space;
 
 use super::Leaf;
 use crate::keys;
@@ -30,7 +28,7 @@ pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
     for pointer in found {
         let pointer = pointer
             .ok_or_else(|| Error::corrupt("an index entry leads to a resource id that is gone"))?;
-        if contains(&wanted, &pointer.value) {
+        if wanted.contains(&pointer.value) {
             item_keys.push(pointer.value.to_vec());
         }
     }
@@ -52,19 +50,4 @@ pub(super) fn load(leaf: &mut Leaf<'_>, item_keys: Vec<Vec<u8>>) -> Result<Vec<I
         }
     }
     Ok(items)
-}
-
-/// Does the range hold the key?
-pub(super) fn contains(range: &KeyRange, key: &[u8]) -> bool {
-    let after_start = match &range.start {
-        Bound::Included(start) => start.as_slice() <= key,
-        Bound::Excluded(start) => start.as_slice() < key,
-        Bound::Unbounded => true,
-    };
-    let before_end = match &range.end {
-        Bound::Included(end) => key <= end.as_slice(),
-        Bound::Excluded(end) => key < end.as_slice(),
-        Bound::Unbounded => true,
-    };
-    after_start && before_end
 }

@@ -11,7 +11,7 @@ use partita_model::{Document, Error, Result};
 use partita_query::Groups;
 use partita_storage::{Direction, KeyRange, ScanLimit, Space};
 
-use super::items::{Item, contains};
+use super::items::Item;
 use super::top::TopRows;
 use super::{Emit, End, Leaf};
 use crate::keys;
@@ -204,7 +204,7 @@ impl Walk {
         let keys: Vec<Vec<u8>> = entries
             .into_iter()
             .map(|(_, item_key)| item_key.to_vec())
-            .filter(|key| contains(&wanted, key))
+            .filter(|key| wanted.contains(key))
             .collect();
         let records = leaf.view.get_many(Space::Items, &keys)?;
         let pairs = keys.into_iter().zip(records);
