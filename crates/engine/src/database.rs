@@ -37,6 +37,28 @@ pub struct EngineSettings {
     /// The consistency of requests that ask for none.
     pub default_consistency: Consistency,
     pub query: QuerySettings,
+    pub partitions: PartitionSettings,
+}
+
+/// How far a partition may grow. The service's numbers by default; tests make them small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionSettings {
+    /// Bytes of items at which a partition is split.
+    pub bytes_max: u64,
+    /// Request units per second that a partition can give: more need more partitions.
+    pub ru_max: u32,
+    /// Bytes of items under one partition key.
+    pub logical_bytes_max: u64,
+}
+
+impl Default for PartitionSettings {
+    fn default() -> PartitionSettings {
+        PartitionSettings {
+            bytes_max: limits::PARTITION_BYTES_MAX,
+            ru_max: limits::PARTITION_RU_MAX,
+            logical_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
+        }
+    }
 }
 
 /// How far a page of a query may go.
@@ -95,6 +117,7 @@ impl Default for EngineSettings {
         EngineSettings {
             default_consistency: Consistency::Session,
             query: QuerySettings::default(),
+            partitions: PartitionSettings::default(),
         }
     }
 }

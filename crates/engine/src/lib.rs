@@ -44,7 +44,7 @@ pub use catalog::{
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
-pub use database::{Database, DatabaseStatus, EngineSettings, QuerySettings};
+pub use database::{Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings};
 pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;

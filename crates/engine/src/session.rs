@@ -63,20 +63,11 @@ fn parse(part: &str) -> Result<(u32, Seen)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{KnownShapes, RidSource};
     use partita_model::EpkRange;
     use partita_storage::PartitionId;
-    use std::sync::Arc;
 
     fn outcome(token: &str) -> Option<ErrorKind> {
-        let partition = Partition {
-            range_id: 5,
-            id: PartitionId(1),
-            epks: EpkRange::all(),
-            parents: vec![0, 2],
-            rids: Arc::new(RidSource::new(5)),
-            shapes: Arc::new(KnownShapes::new()),
-        };
+        let partition = Partition::new(5, PartitionId(1), EpkRange::all(), vec![0, 2]);
         check(token, &partition, Lsn(100)).err().map(|error| error.kind)
     }
 

@@ -90,3 +90,13 @@ pub const THROUGHPUT_RU_MAX: u32 = 1_000_000;
 /// Request units per second for which a new container gets one more partition. Clients' tests know
 /// the number.
 pub const INITIAL_PARTITION_RU: u32 = 6000;
+
+/// Request units per second of one partition: the service's limit. A container with more has more
+/// partitions.
+pub const PARTITION_RU_MAX: u32 = 10_000;
+
+/// Bytes of one partition at which it is split: the service's limit.
+pub const PARTITION_BYTES_MAX: u64 = 50 * 1024 * 1024 * 1024;
+
+/// Bytes of all items under one partition key: the service's limit.
+pub const LOGICAL_PARTITION_BYTES_MAX: u64 = 20 * 1024 * 1024 * 1024;

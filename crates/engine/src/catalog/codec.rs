@@ -11,7 +11,7 @@ use partita_model::{
 };
 use partita_storage::{PartitionId, Record};
 
-use super::{Container, Database, KnownShapes, Offer, Partition, Policies, RidSource};
+use super::{Container, Database, Offer, Partition, Policies};
 
 pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
     object()
@@ -138,15 +138,10 @@ fn partition(value: &Value) -> Result<Partition> {
             .and_then(|n| u32::try_from(n).ok())
             .ok_or_else(|| damaged("partition", "parents"))
     };
-    let range_id = fields.number("rangeId")?;
-    Ok(Partition {
-        range_id,
-        id: PartitionId(fields.number("id")?),
-        epks: EpkRange { min: epk("min")?, max: epk("max")? },
-        parents: fields.list("parents")?.iter().map(parent).collect::<Result<_>>()?,
-        rids: Arc::new(RidSource::new(range_id)),
-        shapes: Arc::new(KnownShapes::new()),
-    })
+    let epks = EpkRange { min: epk("min")?, max: epk("max")? };
+    let parents = fields.list("parents")?.iter().map(parent).collect::<Result<_>>()?;
+    let id = PartitionId(fields.number("id")?);
+    Ok(Partition::new(fields.number("rangeId")?, id, epks, parents))
 }
 
 fn former_policy(value: &Value) -> Result<(u32, IndexingPolicy)> {

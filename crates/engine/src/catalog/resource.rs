@@ -71,6 +71,32 @@ pub struct Partition {
     pub(crate) shapes: Arc<KnownShapes>,
 }
 
+impl Partition {
+    /// A partition that nobody has used yet since the process began.
+    pub(crate) fn new(
+        range_id: u32,
+        id: PartitionId,
+        epks: EpkRange,
+        parents: Vec<u32>,
+    ) -> Partition {
+        Partition {
+            range_id,
+            id,
+            epks,
+            parents,
+            rids: Arc::new(RidSource::new(range_id)),
+            shapes: Arc::new(KnownShapes::new()),
+        }
+    }
+
+    /// What is kept in memory of a partition stays with it when its container's record is read
+    /// again.
+    pub(crate) fn inherit(&mut self, known: &Partition) {
+        self.rids = Arc::clone(&known.rids);
+        self.shapes = Arc::clone(&known.shapes);
+    }
+}
+
 impl Container {
     /// The link by resource ids, `dbs/…/colls/…/`.
     pub fn self_link(&self) -> String {

@@ -255,10 +255,8 @@ fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Recor
     let mut container = codec::container(&contents.database, record)?;
     if let Some(old) = contents.containers.get(&container.rid) {
         for partition in &mut container.partitions {
-            // Who gives out the resource ids of a partition stays the same as long as it lives.
             if let Some(known) = old.partitions.iter().find(|p| p.id == partition.id) {
-                partition.rids = Arc::clone(&known.rids);
-                partition.shapes = Arc::clone(&known.shapes);
+                partition.inherit(known);
             }
         }
     }

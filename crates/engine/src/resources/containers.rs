@@ -9,7 +9,7 @@ use partita_query::Filter;
 use partita_storage::{PartitionId, Space, counter};
 
 use super::{check_unchanged, not_modified, page};
-use crate::catalog::{Changes, Container, KnownShapes, Partition, Policies, RidSource};
+use crate::catalog::{Changes, Container, Partition, Policies};
 use crate::context::Work;
 use crate::database::Database;
 use crate::keys::{self, Total};
@@ -248,14 +248,7 @@ impl Database {
         let ids = self.catalog.take_partition_ids(ranges.len()).await?;
         self.store.create_partitions(&ids, FIRST_LSN)?;
         let partitions = ranges.into_iter().zip(ids).zip(0_u32..);
-        let partition = |((epks, id), range_id)| Partition {
-            range_id,
-            id,
-            epks,
-            parents: Vec::new(),
-            rids: Arc::new(RidSource::new(range_id)),
-            shapes: Arc::new(KnownShapes::new()),
-        };
+        let partition = |((epks, id), range_id)| Partition::new(range_id, id, epks, Vec::new());
         Ok(partitions.map(partition).collect())
     }
 
