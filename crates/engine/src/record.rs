@@ -3,21 +3,24 @@
 //! ```text
 //! byte  0       format of the body: 1 = the JSON text that a read returns
 //!       1       flags: bit 0 = not indexed; what the write asked for: bit 1 = to be left out of
-//!               the index, bit 2 = to be in it, neither = as the policy says
+//!               the index, bit 2 = to be in it, neither = as the policy says; bit 3 = it says
+//!               when the item changed
 //!       2..6    version of the indexing policy its index entries were made with
 //!       6..10   time of the last write, Unix seconds
 //!      10..14   the item's own time to live in seconds, 0 = none, -1 = never expires
 //!      14..30   etag
 //!      30..38   resource id
-//!      38..     body
+//!      38..46   only with flag bit 3: the LSN under which the feed has the item's last change
+//!      38.. or 46..  body
 //! ```
 //!
 //! Numbers are big-endian. The header answers conditions and expiry without a look into the body,
 //! and the body goes to the socket as it is. The LSN of the last write is the store's business: it
-//! stamps every record.
+//! stamps every record. Only a record that was rewritten without a change of the item (its index
+//! entries were made anew, it moved to another partition) has to remember its change's LSN itself.
 
 use bytes::Bytes;
-use partita_model::{Error, Etag, IndexingMode, IndexingPolicy, Result};
+use partita_model::{Error, Etag, IndexingMode, IndexingPolicy, Lsn, Result};
 
 use crate::op::Indexing;
 
@@ -25,7 +28,9 @@ const FORMAT_JSON_TEXT: u8 = 1;
 const FLAG_NOT_INDEXED: u8 = 1;
 const FLAG_EXCLUDE: u8 = 2;
 const FLAG_INCLUDE: u8 = 4;
+const FLAG_CHANGED: u8 = 8;
 const HEADER_BYTES: usize = 38;
+const CHANGED_BYTES: usize = 8;
 
 /// An item as stored, apart from its key and its LSN.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +44,14 @@ pub(crate) struct ItemRecord {
     pub(crate) ttl: i32,
     pub(crate) etag: Etag,
     pub(crate) rid: u64,
+    /// The LSN under which the feed has the item's last change; None: that of the record itself.
+    pub(crate) changed: Option<Lsn>,
     pub(crate) body: Bytes,
 }
 
 impl ItemRecord {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
+        let mut out = Vec::with_capacity(HEADER_BYTES + CHANGED_BYTES + self.body.len());
         out.push(FORMAT_JSON_TEXT);
         out.push(self.flags());
         out.extend_from_slice(&self.policy_version.to_be_bytes());
@@ -52,6 +59,9 @@ impl ItemRecord {
         out.extend_from_slice(&self.ttl.to_be_bytes());
         out.extend_from_slice(&self.etag.0);
         out.extend_from_slice(&self.rid.to_be_bytes());
+        if let Some(Lsn(lsn)) = self.changed {
+            out.extend_from_slice(&lsn.to_be_bytes());
+        }
         out.extend_from_slice(&self.body);
         out
     }
@@ -63,6 +73,14 @@ impl ItemRecord {
         if format != FORMAT_JSON_TEXT {
             return Err(damaged(&format!("has the unknown format {format}")));
         }
+        let (changed, body) = match flags & FLAG_CHANGED {
+            0 => (None, bytes.slice(HEADER_BYTES..)),
+            _ => {
+                let tail = bytes.slice(HEADER_BYTES..);
+                let lsn = tail.first_chunk().ok_or_else(|| damaged("is cut short"))?;
+                (Some(Lsn(u64::from_be_bytes(*lsn))), tail.slice(CHANGED_BYTES..))
+            }
+        };
         Ok(ItemRecord {
             indexed: flags & FLAG_NOT_INDEXED == 0,
             asked: match (flags & FLAG_EXCLUDE, flags & FLAG_INCLUDE) {
@@ -75,7 +93,8 @@ impl ItemRecord {
             ttl: i32::from_be_bytes(part(header, 10)),
             etag: Etag(part(header, 14)),
             rid: u64::from_be_bytes(part(header, 30)),
-            body: bytes.slice(HEADER_BYTES..),
+            changed,
+            body,
         })
     }
 
@@ -85,7 +104,13 @@ impl ItemRecord {
             Indexing::Exclude => FLAG_EXCLUDE,
             Indexing::Include => FLAG_INCLUDE,
         };
-        asked | if self.indexed { 0 } else { FLAG_NOT_INDEXED }
+        let changed = self.changed.map_or(0, |_| FLAG_CHANGED);
+        asked | changed | if self.indexed { 0 } else { FLAG_NOT_INDEXED }
+    }
+
+    /// The LSN of the item's last change, given the LSN that the store stamped on the record.
+    pub(crate) fn changed_at(&self, stored: Lsn) -> Lsn {
+        self.changed.unwrap_or(stored)
     }
 
     /// The JSON text.
@@ -132,6 +157,7 @@ mod tests {
             ttl: -1,
             etag: Etag([9; 16]),
             rid: 1 << 44,
+            changed: None,
             body: Bytes::from_static(b"{\"id\":\"x\"}"),
         }
     }
@@ -139,9 +165,19 @@ mod tests {
     #[test]
     fn a_record_comes_back_as_it_went() {
         for asked in [Indexing::ByPolicy, Indexing::Include, Indexing::Exclude] {
-            let record = ItemRecord { asked, indexed: asked == Indexing::Include, ..sample() };
-            assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
+            for changed in [None, Some(Lsn(0)), Some(Lsn(u64::MAX))] {
+                let indexed = asked == Indexing::Include;
+                let record = ItemRecord { asked, indexed, changed, ..sample() };
+                assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
+            }
         }
+    }
+
+    #[test]
+    fn an_item_changed_when_its_record_was_written_unless_the_record_knows_better() {
+        assert_eq!(sample().changed_at(Lsn(7)), Lsn(7));
+        let moved = ItemRecord { changed: Some(Lsn(3)), ..sample() };
+        assert_eq!(moved.changed_at(Lsn(7)), Lsn(3));
     }
 
     #[test]
@@ -151,6 +187,8 @@ mod tests {
         let mut unknown = bytes.clone();
         unknown[0] = 9;
         assert!(ItemRecord::decode(&unknown.into()).is_err());
+        let changed = ItemRecord { changed: Some(Lsn(1)), ..sample() }.encode();
+        assert!(ItemRecord::decode(&Bytes::copy_from_slice(&changed[..45])).is_err());
     }
 
     #[test]

@@ -301,6 +301,7 @@ pub(crate) fn brought_over(
     let new = ItemRecord {
         indexed: is_indexed(old.asked, &container.definition.indexing),
         policy_version: container.policies.current,
+        changed: Some(old.changed_at(stored.record.lsn)),
         ..old.clone()
     };
     let mut batch = Batch::new();

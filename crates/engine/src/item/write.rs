@@ -200,6 +200,7 @@ impl Database {
             ttl: draft.ttl,
             etag,
             rid,
+            changed: None,
             body: Bytes::from(stamp(&draft.text, &system)),
         }
     }
