@@ -53,6 +53,8 @@ fn reads(op: &Op) -> bool {
         | Op::ListContainers { .. }
         | Op::ContainerStatistics { .. }
         | Op::ListPartitions { .. }
+        | Op::DescribePartitions { .. }
+        | Op::LocateKey { .. }
         | Op::ReadOffer { .. }
         | Op::ListOffers { .. }
         | Op::ReadItem { .. }

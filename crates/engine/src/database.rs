@@ -237,6 +237,10 @@ impl Database {
             Op::ListPartitions { container, known } => {
                 self.list_partitions(work, &container, known.as_ref())
             }
+            Op::DescribePartitions { container, top } => {
+                self.describe_partitions(work, &container, top)
+            }
+            Op::LocateKey { container, key } => self.locate_key(work, &container, key),
             Op::ListConflicts { container } => self.list_conflicts(work, &container),
             Op::FindConflict { container, id } => self.find_conflict(work, &container, &id),
             Op::ReadOffer { rid } => self.read_offer(work, &rid),

@@ -312,6 +312,15 @@ pub(crate) fn all_heads() -> KeyRange {
     family(HEAD)
 }
 
+/// The EPK and the partition key in the key of a head; `components` is the number of the partition
+/// key's paths.
+pub(crate) fn parse_head(bytes: &[u8], components: usize) -> Option<(Epk, PartitionKey)> {
+    let mut reader = Reader::new(bytes.strip_prefix(&[HEAD])?);
+    let epk = Epk::from_bytes(reader.bytes()?);
+    let parts = (0..components).map(|_| reader.key_part()).collect::<Option<Vec<_>>>()?;
+    reader.is_empty().then_some((epk, PartitionKey(parts)))
+}
+
 const HEAD_BYTES_BITS: u32 = 36;
 
 /// A head counts items and bytes in one counter, so that a write touches one record and not two:

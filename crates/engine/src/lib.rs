@@ -25,6 +25,7 @@ mod catalog;
 mod check;
 mod context;
 mod database;
+mod describe;
 mod feed;
 mod index;
 mod item;
@@ -45,6 +46,7 @@ pub use catalog::{
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
 pub use database::{Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings};
+pub use describe::PartitionMetrics;
 pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;

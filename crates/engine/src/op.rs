@@ -9,6 +9,7 @@
 //! decides (a name wins; the whole path is of one kind).
 
 mod batch;
+mod partitions;
 mod query;
 mod users;
 
@@ -21,6 +22,9 @@ use partita_query::Filter;
 
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
+pub use partitions::{
+    KeyLocation, LogicalPartition, PartitionDescription, PartitionFigures, PartitionReport,
+};
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
 };
@@ -146,6 +150,16 @@ pub enum Op {
     ListPartitions {
         container: ContainerPath,
         known: Option<EtagPattern>,
+    },
+    /// What every partition holds, and the `top` largest logical partitions.
+    DescribePartitions {
+        container: ContainerPath,
+        top: usize,
+    },
+    /// Where a partition key, or the beginning of a hierarchical one, leads.
+    LocateKey {
+        container: ContainerPath,
+        key: PartitionKeyHeader,
     },
 
     ReadOffer {
@@ -318,6 +332,8 @@ pub enum Outcome {
         etag: String,
         unchanged: bool,
     },
+    PartitionReport(Box<PartitionReport>),
+    KeyLocation(Box<KeyLocation>),
     Offer {
         offer: Arc<Offer>,
         change: Change,

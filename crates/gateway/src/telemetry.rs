@@ -3,7 +3,8 @@
 //! One registry, made by the binary and handed to whoever counts; there is no global. Doors report
 //! each request once ([`Telemetry::observe`]), the gateway counts what never reaches a door.
 //! Operations are a fixed list of words, so the number of series is bounded by the code, never by
-//! what clients send: no database, container or path is a label.
+//! what clients send: no database, container or path is a label. What others count comes in as
+//! sources (`series.rs`), which answer for their own labels.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -15,6 +16,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::series::{SeriesSource, Source};
 
 /// The counters. See the module's text.
 pub struct Telemetry {
@@ -90,6 +93,11 @@ impl Telemetry {
             self.tls_handshake_failures.clone(),
         );
         registry.register("panics", "Requests ended by a panic", self.panics.clone());
+    }
+
+    /// Adds metrics that come from outside.
+    pub fn add_source(&mut self, source: SeriesSource) {
+        self.registry.register_collector(Box::new(Source(source)));
     }
 
     /// Counts one request that a door answered. `operation` is a word from the door's fixed list.

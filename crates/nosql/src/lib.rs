@@ -15,14 +15,15 @@
 //!
 //! [`NoSqlDoor`] in `service` strings these together; it is the only file that says `async`, all
 //! others are plain functions. `headers` holds every header name once, `account` answers `GET /`,
-//! `session` and `text` write session tokens and other short header texts, `token` is what the
-//! resource tokens of permissions say.
+//! `admin` is about partitions (`/_partita/`), `session` and `text` write session tokens and other
+//! short header texts, `token` is what the resource tokens of permissions say.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
 //! Of the service's response headers, those that no client reads and that would only describe
 //! machinery we do not have (replica roles, transport ids, quorum sizes) are left out.
 
 mod account;
+mod admin;
 mod auth;
 mod error;
 mod feature;

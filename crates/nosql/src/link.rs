@@ -19,6 +19,7 @@ use http::Uri;
 use partita_engine::{ContainerPath, DatabasePath, PermissionPath, UserPath};
 use partita_model::{DatabaseRid, Error, Result};
 
+use crate::admin::{self, AdminLink};
 use crate::feature::Feature;
 
 /// The deepest resource is an attachment: four kinds with an id each.
@@ -50,6 +51,8 @@ pub(crate) enum Link {
     User(UserPath),
     Permissions(UserPath),
     Permission(PermissionPath),
+    /// The admin API.
+    Admin(AdminLink),
     /// A resource of a feature that is refused.
     Later(Feature),
     /// Nothing that the protocol knows.
@@ -60,6 +63,7 @@ pub(crate) enum Link {
 #[derive(Clone, Debug)]
 pub(crate) struct Address<'a> {
     path: &'a str,
+    query: Option<&'a str>,
     segments: Segments<'a>,
 }
 
@@ -81,17 +85,23 @@ impl<'a> Address<'a> {
             Some(target) if is_item && !uri.path().ends_with('/') => {
                 Address::of_path(target.as_str())
             }
-            _ => address,
+            _ => Address { query: uri.query(), ..address },
         }
     }
 
     fn of_path(path: &'a str) -> Address<'a> {
-        Address { path, segments: Segments::split(path) }
+        Address { path, query: None, segments: Segments::split(path) }
     }
 
     /// What is addressed.
     pub(crate) fn link(&self) -> Result<Link> {
-        if self.segments.cut { Ok(Link::Unknown) } else { route(self.segments.as_slice()) }
+        match self.segments.as_slice() {
+            _ if self.segments.cut => Ok(Link::Unknown),
+            [admin::ROOT, inside @ ..] => {
+                Ok(admin::route(inside, self.query)?.map_or(Link::Unknown, Link::Admin))
+            }
+            segments => route(segments),
+        }
     }
 
     /// The container's path as the client wrote it, for paths inside a container: `dbs/x/colls/y`.
@@ -125,6 +135,10 @@ impl<'a> Address<'a> {
             // Python and JavaScript sign the container, .NET a type of its own.
             let types = [Some("colls"), Some("partitionkey")];
             return Ok(Signing { types, links: self.links(4)? });
+        }
+        if segments.first() == Some(&admin::ROOT) {
+            let types = [Some(admin::ROOT), None];
+            return Ok(Signing { types, links: self.links(segments.len())? });
         }
         let (resource_type, linked) = type_and_link(segments);
         Ok(Signing { types: [Some(resource_type), None], links: self.links(linked)? })

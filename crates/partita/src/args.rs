@@ -126,6 +126,11 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) drain_seconds: u64,
 
+    /// Whether /metrics has series for each partition of each container. They are as many as there
+    /// are partitions: switch them off if those are tens of thousands
+    #[arg(long, env = "PARTITA_PARTITION_METRICS", value_enum, default_value_t = Switch::On)]
+    pub(crate) partition_metrics: Switch,
+
     /// What is logged to standard error: error, warn, info, debug, trace, or filters such as
     /// warn,partita_gateway=debug
     #[arg(long, env = "PARTITA_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
@@ -220,6 +225,12 @@ pub(crate) enum StoreKind {
 pub(crate) enum DurabilityKind {
     Sync,
     Relaxed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

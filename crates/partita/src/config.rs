@@ -14,7 +14,7 @@ use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_model::Consistency;
 use partita_storage::{Durability, EmbeddedSettings};
 
-use crate::args::{DurabilityKind, KeyArgs, LogKind, ServeArgs, StoreKind, TlsArgs};
+use crate::args::{DurabilityKind, KeyArgs, LogKind, ServeArgs, StoreKind, Switch, TlsArgs};
 use crate::failure::Failure;
 
 /// The key of Microsoft's emulators, which is printed in their documentation.
@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) consistency: Consistency,
     pub(crate) clock_skew_seconds: u64,
     pub(crate) threads: usize,
+    /// Series for each partition?
+    pub(crate) partition_metrics: bool,
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
 }
@@ -94,6 +96,7 @@ impl Config {
             consistency: args.consistency,
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
             threads: args.threads.unwrap_or(cores),
+            partition_metrics: args.partition_metrics == Switch::On,
             log_level: args.log_level,
             log_format: match args.log_format {
                 LogKind::Text => LogFormat::Text,

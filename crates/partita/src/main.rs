@@ -15,6 +15,7 @@ mod config;
 mod failure;
 mod healthcheck;
 mod maintainer;
+mod metrics;
 mod serve;
 mod system;
 

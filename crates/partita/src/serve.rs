@@ -27,6 +27,7 @@ use crate::banner::Banner;
 use crate::config::{Config, PrimaryKey, StoreConfig};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::maintainer::Maintainer;
+use crate::metrics;
 use crate::system::{SystemClock, SystemEntropy};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -77,7 +78,12 @@ fn serve(
     handed: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 ) -> Result<(), Failure> {
-    let telemetry = Arc::new(Telemetry::new(VERSION));
+    let mut telemetry = Telemetry::new(VERSION);
+    if config.partition_metrics {
+        let watched = Arc::clone(&database);
+        telemetry.add_source(Box::new(move || metrics::of_partitions(&watched)));
+    }
+    let telemetry = Arc::new(telemetry);
     let certificate = Certificate::open(
         &config.certificate,
         &config.certificate_names,

@@ -77,6 +77,8 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         | Op::ReplaceContainer { .. }
         | Op::DeleteContainer { .. }
         | Op::ListContainers { .. }
+        | Op::DescribePartitions { .. }
+        | Op::LocateKey { .. }
         | Op::ReadOffer { .. }
         | Op::ReplaceOffer { .. }
         | Op::ListOffers { .. }

@@ -6,6 +6,7 @@ mod batch_model;
 mod batches;
 mod catalog;
 mod concurrency;
+mod describe;
 mod harness;
 mod items;
 mod lists;

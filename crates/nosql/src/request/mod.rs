@@ -17,6 +17,7 @@ use http::Method;
 use partita_engine::{Access, BatchMode, Condition, Context, KeyRequired, Op};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 
+use crate::admin;
 use crate::headers::{self, Headers};
 use crate::link::Link;
 
@@ -99,6 +100,7 @@ pub(crate) fn read(
         Link::PartitionKeyDelete(container) => {
             items::partition_key_delete(container, incoming, key_required)?
         }
+        Link::Admin(link) => admin::read(link, incoming.method)?,
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
@@ -176,6 +178,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ListContainers { .. } => ("ListContainers", Runs::InPool),
         Op::ContainerStatistics { .. } => ("ContainerStatistics", Runs::InPool),
         Op::ListPartitions { .. } => ("ListPartitions", Runs::Inline),
+        Op::DescribePartitions { .. } => ("DescribePartitions", Runs::InPool),
+        Op::LocateKey { .. } => ("LocateKey", Runs::Inline),
         Op::ReadOffer { .. } => ("ReadOffer", Runs::Inline),
         Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),

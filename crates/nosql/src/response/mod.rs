@@ -5,6 +5,7 @@
 //! parsed or copied. `partitions` writes what is told of a container's partitions, `query` what is
 //! told of a query.
 
+mod admin;
 mod batch;
 mod partitions;
 mod query;
@@ -120,12 +121,12 @@ fn success(
         Outcome::Items { items, continuation } => {
             put_page(&mut headers, items.len(), continuation);
             let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
-            with_body(StatusCode::OK, headers, envelope(&items, container))
+            ok(headers, envelope(&items, container))
         }
         Outcome::Query { rows, continuation, report } => {
             query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
         }
-        Outcome::Plan { plan } => with_body(StatusCode::OK, headers, plan.to_json()),
+        Outcome::Plan { plan } => ok(headers, plan.to_json()),
         Outcome::PartitionKeyDeleted => empty(StatusCode::OK, headers),
         Outcome::NoConflicts => {
             let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
@@ -147,6 +148,8 @@ fn success(
             feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
         }
         Outcome::Partitions { etag, unchanged } => ranges(&etag, unchanged, container, headers),
+        Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
+        Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
         Outcome::Offer { offer, change } => {
             headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"));
             one(&offer.etag, &offer.to_value(), change, headers)
@@ -175,6 +178,10 @@ fn success(
         }
         Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),
     }
+}
+
+fn ok(headers: HeaderMap, body: impl Into<Bytes>) -> Response {
+    with_body(StatusCode::OK, headers, body)
 }
 
 fn empty(status: StatusCode, headers: HeaderMap) -> Response {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
 mod account;
+mod admin;
 mod bad_input;
 mod batches;
 mod binary_items;

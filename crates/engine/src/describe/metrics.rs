@@ -1,0 +1,44 @@
+//! The same numbers for every partition of every container, for metrics.
+//!
+//! Asked at each scrape, so it walks over nothing: two counters of each partition and what is in
+//! memory.
+
+use partita_model::Result;
+
+use super::{PartitionFigures, figures};
+use crate::database::Database;
+
+/// A partition and where it belongs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionMetrics {
+    /// The database's name.
+    pub database: String,
+    /// The container's name.
+    pub container: String,
+    pub range_id: u32,
+    pub figures: PartitionFigures,
+}
+
+impl Database {
+    /// What every partition holds, as far as it can be read: one that goes away meanwhile, with its
+    /// container or by a split, is left out.
+    pub fn partition_metrics(&self) -> Vec<PartitionMetrics> {
+        let catalog = self.catalog.current();
+        let mut all = Vec::new();
+        for container in catalog.all_containers() {
+            for partition in &container.partitions {
+                let read = || -> Result<PartitionFigures> {
+                    figures(&*self.store.snapshot(partition.id)?)
+                };
+                let Ok(figures) = read() else { continue };
+                all.push(PartitionMetrics {
+                    database: container.database.name.clone(),
+                    container: container.definition.name.clone(),
+                    range_id: partition.range_id,
+                    figures,
+                });
+            }
+        }
+        all
+    }
+}

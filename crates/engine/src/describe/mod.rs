@@ -1,0 +1,121 @@
+//! What can be told about partitions: for people who watch them, and for programs that do.
+//!
+//! A description reads a few counters of each partition. Only the question for the largest logical
+//! partitions walks over anything, and only when it is asked (`largest.rs`).
+
+mod largest;
+mod metrics;
+
+use partita_model::{PartitionKeyHeader, Result};
+use partita_storage::{Snapshot, Space, counter};
+
+pub use self::metrics::PartitionMetrics;
+
+use self::largest::Largest;
+use crate::catalog::{Container, Partition};
+use crate::context::Work;
+use crate::database::Database;
+use crate::keys::{self, Total};
+use crate::op::{
+    ContainerPath, KeyLocation, LogicalPartition, Outcome, PartitionDescription, PartitionFigures,
+    PartitionReport,
+};
+
+/// More logical partitions than this are not listed.
+const TOP_MAX: usize = 1_000;
+
+impl Database {
+    /// Everything about the partitions of a container. With a `top` of 0 nothing is walked over.
+    pub(crate) fn describe_partitions(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        top: usize,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let container = self.item_container(work, path)?.container;
+        let mut largest = Largest::new(top.min(TOP_MAX), &*self.clock);
+        let mut partitions = Vec::with_capacity(container.partitions.len());
+        for partition in &container.partitions {
+            let view = self.store.snapshot(partition.id)?;
+            let mut described = describe(partition, &*view)?;
+            if top > 0 && largest.complete {
+                let components = container.definition.partition_key.paths.len();
+                described.logical_partitions = largest.walk(&*view, partition, components)?;
+            }
+            partitions.push(described);
+        }
+        Ok(Outcome::PartitionReport(Box::new(PartitionReport {
+            partitions,
+            largest_complete: largest.complete,
+            largest: largest.into_sorted(),
+            logical_bytes_max: self.settings.partitions.logical_bytes_max,
+            bytes_max: self.settings.partitions.bytes_max,
+        })))
+    }
+
+    /// Where a partition key, or the beginning of one, leads.
+    pub(crate) fn locate_key(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        key: PartitionKeyHeader,
+    ) -> Result<Outcome> {
+        work.usage.metadata_reads = 1;
+        let container = self.item_container(work, path)?.container;
+        let definition = &container.definition.partition_key;
+        let key = match (key.0.as_slice(), definition.system_key) {
+            // Clients name the key of containers without one like this.
+            ([], true) => PartitionKeyHeader::from(definition.resolve(&key)?),
+            _ => key,
+        };
+        let epks = definition.range_of(&key)?;
+        let homes = container.partitions.iter().filter(|known| known.epks.overlaps(&epks));
+        let partitions = homes.map(|known| (known.range_id, known.epks.clone())).collect();
+        let is_full = key.0.len() == definition.paths.len();
+        let stored = if is_full { Some(self.stored_under(&container, &key)?) } else { None };
+        Ok(Outcome::KeyLocation(Box::new(KeyLocation { key, epks, partitions, stored })))
+    }
+
+    /// What a logical partition holds.
+    fn stored_under(
+        &self,
+        container: &Container,
+        header: &PartitionKeyHeader,
+    ) -> Result<LogicalPartition> {
+        let definition = &container.definition.partition_key;
+        let key = definition.resolve(header)?;
+        let epk = definition.epk(&key);
+        let partition = &container.partitions[container.partition_index(&epk)];
+        let view = self.store.snapshot(partition.id)?;
+        let (items, bytes) = keys::head_parts(count(&*view, &keys::head(&epk, &key))?);
+        let (items, bytes) = (size(items), size(bytes));
+        Ok(LogicalPartition { key, epk, range_id: partition.range_id, items, bytes })
+    }
+}
+
+fn describe(partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescription> {
+    Ok(PartitionDescription {
+        range_id: partition.range_id,
+        epks: partition.epks.clone(),
+        parents: partition.parents.clone(),
+        figures: figures(view)?,
+        logical_partitions: None,
+    })
+}
+
+fn figures(view: &dyn Snapshot) -> Result<PartitionFigures> {
+    Ok(PartitionFigures {
+        items: size(count(view, &keys::total(Total::Items))?),
+        bytes: size(count(view, &keys::total(Total::Bytes))?),
+    })
+}
+
+fn count(view: &dyn Snapshot, key: &[u8]) -> Result<i64> {
+    let record = view.get(Space::Meta, key)?;
+    Ok(record.map_or(Ok(0), |record| counter(&record.value))?)
+}
+
+fn size(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}

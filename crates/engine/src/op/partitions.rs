@@ -1,0 +1,63 @@
+//! What is told about a container's physical partitions, and where a key lives.
+
+use partita_model::{Epk, EpkRange, PartitionKey, PartitionKeyHeader};
+
+/// A container's partitions: what they hold, and which logical partitions stand out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionReport {
+    /// In EPK order.
+    pub partitions: Vec<PartitionDescription>,
+    /// The largest logical partitions, the largest first.
+    pub largest: Vec<LogicalPartition>,
+    /// All logical partitions were looked at. If not, there may be larger ones than `largest`.
+    pub largest_complete: bool,
+    /// How much a logical partition may hold.
+    pub logical_bytes_max: u64,
+    /// How much a physical partition may hold before it is split.
+    pub bytes_max: u64,
+}
+
+/// One physical partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionDescription {
+    pub range_id: u32,
+    pub epks: EpkRange,
+    /// All ancestors by split, oldest first.
+    pub parents: Vec<u32>,
+    pub figures: PartitionFigures,
+    /// None if they were not counted, or not to the end.
+    pub logical_partitions: Option<u64>,
+}
+
+/// What a partition holds and does, in numbers that are at hand at any time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionFigures {
+    pub items: u64,
+    /// Bytes of its items.
+    pub bytes: u64,
+}
+
+/// All items with one partition key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogicalPartition {
+    pub key: PartitionKey,
+    pub epk: Epk,
+    /// The physical partition that it lives in.
+    pub range_id: u32,
+    pub items: u64,
+    pub bytes: u64,
+}
+
+/// Where a partition key leads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyLocation {
+    /// The key as it was asked for.
+    pub key: PartitionKeyHeader,
+    /// The EPKs that it stands for: one for a full key, many for the beginning of a hierarchical
+    /// one.
+    pub epks: EpkRange,
+    /// The partitions that hold them, in EPK order.
+    pub partitions: Vec<(u32, EpkRange)>,
+    /// What is stored under a full key; None for the beginning of one.
+    pub stored: Option<LogicalPartition>,
+}

@@ -1,0 +1,142 @@
+//! What is told about partitions: their contents, the largest logical partitions, homes of keys.
+
+use partita_engine::{Access, Context, KeyLocation, Op, Outcome, PartitionReport};
+use partita_model::{ErrorKind, PartitionKeyHeader};
+
+use crate::harness::{Bench, KEY_PK, PARTITIONS, error, path};
+
+const KEY_HIERARCHY: &str =
+    r#""partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2}"#;
+
+fn describe(bench: &Bench, top: usize) -> PartitionReport {
+    match bench.run(Op::DescribePartitions { container: path(), top }).result {
+        Ok(Outcome::PartitionReport(report)) => *report,
+        other => panic!("no report: {other:?}"),
+    }
+}
+
+fn locate(bench: &Bench, key: &str) -> KeyLocation {
+    let key = PartitionKeyHeader::parse(key).unwrap();
+    match bench.run(Op::LocateKey { container: path(), key }).result {
+        Ok(Outcome::KeyLocation(location)) => *location,
+        other => panic!("no location: {other:?}"),
+    }
+}
+
+/// Key `k3` has three items, `k2` two … `k0` none; all of one size.
+fn with_items(bench: &Bench) {
+    for key in 0..20 {
+        for item in 0..key {
+            let created = bench.create(&format!(r#"{{"id":"{item:03}","pk":"k{key:02}"}}"#));
+            assert!(created.result.is_ok(), "{created:?}");
+        }
+    }
+}
+
+#[test]
+fn a_description_adds_up_to_what_was_written() {
+    for (count, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        with_items(&bench);
+        let report = describe(&bench, 3);
+        assert_eq!(report.partitions.len(), count);
+        assert_eq!(report.partitions.iter().map(|p| p.figures.items).sum::<u64>(), 190);
+        let logical: u64 = report.partitions.iter().map(|p| p.logical_partitions.unwrap()).sum();
+        assert_eq!(logical, 19);
+        for (at, partition) in report.partitions.iter().enumerate() {
+            assert_eq!(partition.range_id, u32::try_from(at).unwrap());
+            assert!(partition.parents.is_empty());
+            assert_eq!(partition.figures.bytes > 0, partition.figures.items > 0);
+        }
+        assert!(report.partitions.windows(2).all(|pair| pair[0].epks.max == pair[1].epks.min));
+    }
+}
+
+#[test]
+fn the_largest_logical_partitions_come_first_and_only_so_many() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        with_items(&bench);
+        let report = describe(&bench, 3);
+        assert!(report.largest_complete);
+        let largest: Vec<(String, u64)> =
+            report.largest.iter().map(|found| (found.key.to_header_json(), found.items)).collect();
+        let expected = [(r#"["k19"]"#, 19), (r#"["k18"]"#, 18), (r#"["k17"]"#, 17)]
+            .map(|(k, n)| (k.into(), n));
+        assert_eq!(largest, expected);
+        for found in &report.largest {
+            let home = locate(&bench, &found.key.to_header_json());
+            assert_eq!(home.partitions.len(), 1);
+            assert_eq!(home.partitions[0].0, found.range_id);
+            assert_eq!(home.stored.as_ref(), Some(found));
+        }
+    }
+}
+
+#[test]
+fn without_a_top_nothing_is_walked_over() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    with_items(&bench);
+    let report = describe(&bench, 0);
+    assert!(report.largest.is_empty());
+    assert!(report.partitions.iter().all(|partition| partition.logical_partitions.is_none()));
+    assert_eq!(report.partitions.iter().map(|p| p.figures.items).sum::<u64>(), 190);
+}
+
+#[test]
+fn a_logical_partition_whose_items_are_gone_is_not_counted() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    bench.create(r#"{"id":"1","pk":"a"}"#).result.unwrap();
+    bench.create(r#"{"id":"1","pk":"b"}"#).result.unwrap();
+    bench.delete("1", r#"["a"]"#).result.unwrap();
+    let report = describe(&bench, 5);
+    assert_eq!(report.partitions[0].logical_partitions, Some(1));
+    assert_eq!(report.largest.len(), 1);
+    assert_eq!(report.largest[0].key.to_header_json(), r#"["b"]"#);
+    let stored = locate(&bench, r#"["a"]"#).stored.unwrap();
+    assert_eq!((stored.items, stored.bytes), (0, 0));
+}
+
+#[test]
+fn the_beginning_of_a_hierarchical_key_has_a_range_and_no_contents_of_its_own() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_HIERARCHY);
+    bench.create(r#"{"id":"1","tenant":"t","user":"u"}"#).result.unwrap();
+    let whole = locate(&bench, r#"["t","u"]"#);
+    assert_eq!(whole.stored.unwrap().items, 1);
+    let prefix = locate(&bench, r#"["t"]"#);
+    assert!(prefix.stored.is_none());
+    assert!(prefix.epks.contains(&whole.epks.min));
+    assert_eq!(prefix.partitions, whole.partitions);
+    assert_eq!(locate(&bench, "[]").partitions.len(), 5);
+    let key = PartitionKeyHeader::parse(r#"["t","u","v"]"#).unwrap();
+    let refused = bench.run(Op::LocateKey { container: path(), key });
+    assert_eq!(error(&refused), ErrorKind::PartitionKeyMismatch);
+}
+
+#[test]
+fn a_read_only_key_may_look() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    let context = Context { access: Access::ReadOnly, ..Context::default() };
+    let op = Op::DescribePartitions { container: path(), top: 1 };
+    assert!(bench.run_with(op, &context).result.is_ok());
+}
+
+#[test]
+fn metrics_name_every_partition_of_every_container() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    assert!(bench.create_container("other", 400, KEY_PK).result.is_ok());
+    with_items(&bench);
+    let metrics = bench.database.partition_metrics();
+    let names: Vec<(&str, u32)> =
+        metrics.iter().map(|found| (found.container.as_str(), found.range_id)).collect();
+    assert_eq!(names.iter().filter(|(name, _)| *name == "c").count(), 5);
+    assert!(names.contains(&("other", 0)) && names.len() == 6);
+    assert_eq!(metrics.iter().map(|found| found.figures.items).sum::<u64>(), 190);
+}

@@ -1,0 +1,87 @@
+//! The answers of the admin API, as JSON.
+
+use partita_engine::{
+    Container, KeyLocation, LogicalPartition, PartitionDescription, PartitionReport,
+};
+use partita_model::{Object, Value};
+
+/// A description of a container's partitions.
+pub(super) fn partitions(report: &PartitionReport, container: Option<&Container>) -> String {
+    let limits = Object::new()
+        .with("partitionStorageBytes", number(report.bytes_max))
+        .with("logicalPartitionStorageBytes", number(report.logical_bytes_max));
+    let logical = |found: &LogicalPartition| logical(found, report.logical_bytes_max);
+    let body = about(container)
+        .with("partitions", report.partitions.iter().map(partition).collect::<Vec<_>>())
+        .with("largest", report.largest.iter().map(logical).collect::<Vec<_>>())
+        .with("largestComplete", report.largest_complete)
+        .with("limits", limits);
+    Value::from(body).to_json()
+}
+
+/// Where a key lives.
+pub(super) fn location(location: &KeyLocation, container: Option<&Container>) -> String {
+    let homes = location.partitions.iter().map(|(id, epks)| {
+        Value::from(
+            Object::new()
+                .with("id", id.to_string())
+                .with("minInclusive", epks.min.to_string())
+                .with("maxExclusive", epks.max.to_string()),
+        )
+    });
+    let described = about(container)
+        .with("key", key(&location.key.to_header_json()))
+        .with("epk", location.epks.min.to_string())
+        .with("minInclusive", location.epks.min.to_string())
+        .with("maxExclusive", location.epks.max.to_string())
+        .with("partitions", homes.collect::<Vec<_>>());
+    let body = match &location.stored {
+        None => described,
+        Some(stored) => {
+            described.with("items", number(stored.items)).with("storageBytes", number(stored.bytes))
+        }
+    };
+    Value::from(body).to_json()
+}
+
+/// An operation on a container always tells which; the type does not know it.
+fn about(container: Option<&Container>) -> Object {
+    let Some(container) = container else { return Object::new() };
+    Object::new()
+        .with("database", container.database.name.as_str())
+        .with("container", container.definition.name.as_str())
+        .with("partitionKey", container.definition.partition_key.to_value())
+}
+
+fn partition(found: &PartitionDescription) -> Value {
+    let parents: Vec<Value> = found.parents.iter().map(|id| Value::from(id.to_string())).collect();
+    Object::new()
+        .with("id", found.range_id.to_string())
+        .with("minInclusive", found.epks.min.to_string())
+        .with("maxExclusive", found.epks.max.to_string())
+        .with("parents", parents)
+        .with("items", number(found.figures.items))
+        .with("storageBytes", number(found.figures.bytes))
+        .with("logicalPartitions", found.logical_partitions.map_or(Value::Null, number))
+        .into()
+}
+
+fn logical(found: &LogicalPartition, bytes_max: u64) -> Value {
+    Object::new()
+        .with("key", key(&found.key.to_header_json()))
+        .with("epk", found.epk.to_string())
+        .with("partition", found.range_id.to_string())
+        .with("items", number(found.items))
+        .with("storageBytes", number(found.bytes))
+        .with("shareOfLimit", found.bytes as f64 / bytes_max.max(1) as f64)
+        .into()
+}
+
+/// A partition key, which prints itself as JSON.
+fn key(json: &str) -> Value {
+    Value::parse(json.as_bytes()).unwrap_or(Value::Null)
+}
+
+fn number(value: u64) -> Value {
+    Value::from(i64::try_from(value).unwrap_or(i64::MAX))
+}

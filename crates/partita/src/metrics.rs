@@ -1,0 +1,33 @@
+//! What `/metrics` tells of each partition: the engine's numbers in the gateway's words.
+
+use partita_engine::{Database, PartitionMetrics};
+use partita_gateway::{Sample, Series, SeriesKind};
+
+/// A metric of partitions: name, help, kind, and how to read it.
+type Column = (&'static str, &'static str, SeriesKind, fn(&PartitionMetrics) -> f64);
+
+const COLUMNS: [Column; 2] = [
+    ("partition_storage_bytes", "Bytes of the partition's items", SeriesKind::Gauge, |found| {
+        found.figures.bytes as f64
+    }),
+    ("partition_items", "Items in the partition", SeriesKind::Gauge, |found| {
+        found.figures.items as f64
+    }),
+];
+
+/// One sample for each partition of each container, labelled with their names and its range id.
+pub(crate) fn of_partitions(database: &Database) -> Vec<Series> {
+    let partitions = database.partition_metrics();
+    let series = |&(name, help, kind, read): &Column| {
+        let sample = |found: &PartitionMetrics| Sample {
+            labels: vec![
+                ("database", found.database.clone()),
+                ("container", found.container.clone()),
+                ("range", found.range_id.to_string()),
+            ],
+            value: read(found),
+        };
+        Series { name, help, kind, samples: partitions.iter().map(sample).collect() }
+    };
+    COLUMNS.iter().map(series).collect()
+}
