@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use partita_gateway::limits;
 use partita_model::Consistency;
 
+use crate::cli::ContainerName;
+
 /// A partitioned document database that speaks the Azure Cosmos DB protocol.
 ///
 /// Without arguments it serves on https://localhost:8081/ and http://localhost:8081/ with the
@@ -48,6 +50,74 @@ pub(crate) enum Command {
     /// Read everything in a data directory and say whether it is whole; the server must not be
     /// running on it. Exit code 0 if it is, 5 if not.
     Check(CheckArgs),
+    /// Show the physical partitions of a container: what they hold and do, and their largest and
+    /// hottest logical partitions.
+    Partitions(PartitionsArgs),
+    /// Show the effective partition key (EPK) of a partition key and the partition it lives in.
+    ExplainKey(ExplainKeyArgs),
+}
+
+/// Which server, and who asks.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ConnectArgs {
+    /// The server, over plain HTTP
+    #[arg(
+        long,
+        env = "PARTITA_ENDPOINT",
+        value_name = "URL",
+        default_value = "http://localhost:8081"
+    )]
+    pub(crate) endpoint: String,
+
+    /// A key of its account [default: the emulator's well-known key]
+    #[arg(long, env = "PARTITA_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PartitionsArgs {
+    /// The container
+    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
+    pub(crate) container: ContainerName,
+
+    /// How many of the largest logical partitions to show; 0 does not look for them
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print the server's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainKeyArgs {
+    /// The container and the key, a JSON array with one value per path: shop/orders '["acme"]'.
+    /// With --paths the key alone
+    #[arg(value_name = "DATABASE/CONTAINER KEY", num_args = 1..=2, required = true)]
+    pub(crate) what: Vec<String>,
+
+    /// The paths of a partition key, instead of a container's: no server is asked
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub(crate) paths: Vec<String>,
+
+    /// With --paths: Hash, MultiHash or Range [default: Hash for one path, MultiHash for more]
+    #[arg(long, value_name = "KIND", requires = "paths")]
+    pub(crate) kind: Option<String>,
+
+    /// With --paths: the version of the hash, 1 or 2
+    #[arg(long = "version", value_name = "VERSION", default_value_t = 2)]
+    pub(crate) key_version: u8,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 //! - `serve.rs`: the server's life from opening the store to closing it;
 //! - `banner.rs`: what a user sees when it is ready; `healthcheck.rs`: is it?
 //! - `check.rs`: is what is stored whole?
+//! - `cli/`: commands that ask a running server and print what it says;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
 //! Nothing here decides anything about data: this crate only chooses and connects.
@@ -11,6 +12,7 @@
 mod args;
 mod banner;
 mod check;
+mod cli;
 mod config;
 mod failure;
 mod healthcheck;
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Some(Command::Healthcheck(args)) => healthcheck::run(&args),
         Some(Command::Check(args)) => check::run(&args, clock),
+        Some(Command::Partitions(args)) => cli::partitions(&args, clock),
+        Some(Command::ExplainKey(args)) => cli::explain_key(&args, clock),
         Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),
     };

@@ -4,5 +4,7 @@
 
 mod checking;
 mod process;
+mod requests;
 mod starting;
 mod stopping;
+mod watching;

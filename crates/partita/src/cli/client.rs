@@ -1,0 +1,184 @@
+//! A client of the admin API: signs a request as the protocol wants it, sends it, reads the answer.
+//!
+//! Plain HTTP, as for the health check: the server speaks it on the same port, and commands mostly
+//! run beside their server. Over a network, use a tunnel.
+
+use std::time::{Duration, SystemTime};
+
+use partita_gateway::auth::{Key, Signed, string_to_sign};
+use partita_model::{Clock, Value};
+
+use crate::args::ConnectArgs;
+use crate::config::WELL_KNOWN_KEY;
+use crate::failure::Failure;
+use crate::system::SystemClock;
+
+/// A description may walk over millions of logical partitions.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// A server and a key to it.
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    endpoint: String,
+    key: Key,
+    clock: SystemClock,
+}
+
+/// One request.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    /// The type that is signed; the admin API's own, or a resource's.
+    pub(crate) signed_type: &'a str,
+    /// Not encoded.
+    pub(crate) segments: &'a [String],
+    /// How many of the segments are signed.
+    pub(crate) signed_segments: usize,
+    /// Encoded, without the question mark; may be empty.
+    pub(crate) query: &'a str,
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    pub(crate) body: Option<&'a Value>,
+}
+
+impl Client {
+    pub(crate) fn new(args: &ConnectArgs, clock: SystemClock) -> Result<Client, Failure> {
+        if !args.endpoint.starts_with("http://") {
+            return Err(Failure::usage(format!(
+                "--endpoint {:?}: commands use plain HTTP, which the server speaks on the same \
+                 port; write http://HOST:PORT",
+                args.endpoint
+            )));
+        }
+        let key = Key::parse(args.key.as_deref().unwrap_or(WELL_KNOWN_KEY))
+            .map_err(|error| Failure::usage(format!("--key: {error}")))?;
+        let agent = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .build()
+            .into();
+        let endpoint = args.endpoint.trim_end_matches('/').to_owned();
+        Ok(Client { agent, endpoint, key, clock })
+    }
+
+    /// Reads something of the admin API.
+    pub(crate) fn get(&self, segments: &[String], query: &str) -> Result<Value, Failure> {
+        self.send(&admin("GET", segments, query, None))
+    }
+
+    /// Sends a request and reads its answer; everything but success is a failure.
+    pub(crate) fn send(&self, ask: &Ask<'_>) -> Result<Value, Failure> {
+        let url = self.url(ask);
+        let date = self.date();
+        let authorization = self.authorization(ask, &date);
+        let mut headers = vec![("x-ms-date", date.as_str()), ("authorization", &authorization)];
+        headers.extend_from_slice(ask.headers);
+        let mut request = ureq::http::Request::builder().method(ask.method).uri(&url);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let body = ask.body.map(Value::to_json).unwrap_or_default();
+        let sent = request.body(body).map_err(|error| Failure::other(format!("{url}: {error}")))?;
+        let response = self.agent.run(sent).map_err(|error| self.unreachable(&error))?;
+        let status = response.status().as_u16();
+        let text = response
+            .into_body()
+            .into_with_config()
+            .limit(ANSWER_BYTES_MAX)
+            .read_to_string()
+            .map_err(|error| Failure::other(format!("{url}: {error}")))?;
+        let body = Value::parse(text.as_bytes()).unwrap_or(Value::Null);
+        match status {
+            200..=299 => Ok(body),
+            _ => Err(Failure::other(refusal(status, &body))),
+        }
+    }
+
+    fn url(&self, ask: &Ask<'_>) -> String {
+        let path: Vec<String> = ask.segments.iter().map(|segment| encode(segment)).collect();
+        let mark = if ask.query.is_empty() { "" } else { "?" };
+        format!("{}/{}{mark}{}", self.endpoint, path.join("/"), ask.query)
+    }
+
+    fn date(&self) -> String {
+        let since = Duration::from_millis(self.clock.unix_millis());
+        httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since)
+    }
+
+    fn authorization(&self, ask: &Ask<'_>, date: &str) -> String {
+        let link = ask.segments.get(..ask.signed_segments).unwrap_or_default().join("/");
+        let signed = Signed {
+            verb: ask.method,
+            resource_type: ask.signed_type,
+            links: &[],
+            date,
+            http_date: "",
+        };
+        let signature = self.key.sign(string_to_sign(&signed, &link).as_bytes());
+        encode(&format!("type=master&ver=1.0&sig={signature}"))
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> Failure {
+        Failure::other(format!(
+            "{}: {error}. Is a server running there? --endpoint says where to ask",
+            self.endpoint
+        ))
+    }
+}
+
+/// A request of the admin API.
+pub(crate) fn admin<'a>(
+    method: &'a str,
+    segments: &'a [String],
+    query: &'a str,
+    body: Option<&'a Value>,
+) -> Ask<'a> {
+    let (signed_type, signed_segments) = ("_partita", segments.len());
+    Ask { method, signed_type, segments, signed_segments, query, headers: &[], body }
+}
+
+/// The server's own words, without their wrapping.
+fn refusal(status: u16, body: &Value) -> String {
+    let message = body.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+    let line = message.lines().next().unwrap_or_default();
+    let wrapped =
+        line.strip_prefix("Message: ").and_then(|json| Value::parse(json.as_bytes()).ok());
+    let errors = wrapped.as_ref().and_then(|list| list.get("Errors")).and_then(Value::as_array);
+    let reason = errors.and_then(<[Value]>::first).and_then(Value::as_str).unwrap_or(line);
+    format!("the server answers {status}: {reason}")
+}
+
+/// Percent-encodes everything but letters, digits and `-._~`.
+pub(crate) fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_reason_is_unwrapped() {
+        let body = r#"{"code":"NotFound","message":"Message: {\"Errors\":[\"no such container\"]}\r\nActivityId: 1"}"#;
+        let body = Value::parse(body.as_bytes()).unwrap();
+        assert_eq!(refusal(404, &body), "the server answers 404: no such container");
+        assert_eq!(refusal(500, &Value::Null), "the server answers 500: no reason given");
+    }
+
+    #[test]
+    fn https_is_refused_with_a_reason() {
+        let args = ConnectArgs { endpoint: "https://localhost:8081".into(), key: None };
+        let refused = Client::new(&args, SystemClock::start()).err().unwrap();
+        assert!(refused.to_string().contains("plain HTTP"), "{refused}");
+    }
+}

@@ -1,0 +1,167 @@
+//! `partita partitions shop/orders`: what the physical partitions hold and do, as a table.
+
+use partita_model::Value;
+
+use super::client::Client;
+use super::table::{Align, bar, count, percent, size, table};
+use super::{member, number, rows, say, say_json, text};
+use crate::args::PartitionsArgs;
+use crate::failure::Failure;
+use crate::system::SystemClock;
+
+/// Characters of an EPK that tell one range from another.
+const EPK_SHOWN: usize = 8;
+
+/// Characters of a partition key.
+const KEY_SHOWN: usize = 48;
+
+pub(crate) fn run(args: &PartitionsArgs, clock: SystemClock) -> Result<(), Failure> {
+    let client = Client::new(&args.connect, clock)?;
+    let path = args.container.path(&["partitions"]);
+    let report = client.get(&path, &format!("top={}", args.top))?;
+    if args.json {
+        say_json(&report);
+    } else {
+        say(&render(&report)?);
+    }
+    Ok(())
+}
+
+fn render(report: &Value) -> Result<String, Failure> {
+    let partitions = rows(report, "partitions")?;
+    let mut out = heading(report, partitions)?;
+    out.push_str(&partition_table(report, partitions)?);
+    out.push_str(&logical_table(report)?);
+    Ok(out)
+}
+
+fn heading(report: &Value, partitions: &[Value]) -> Result<String, Failure> {
+    let (mut items, mut bytes) = (0.0, 0.0);
+    for partition in partitions {
+        items += number(partition, "items")?;
+        bytes += number(partition, "storageBytes")?;
+    }
+    let paths = rows(member(report, "partitionKey")?, "paths")?;
+    let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
+    Ok(format!(
+        "{}/{}: partition key {}, {} physical partitions, {} items, {}\n\n",
+        text(report, "database")?,
+        text(report, "container")?,
+        paths.join(", "),
+        partitions.len(),
+        count(items),
+        size(bytes),
+    ))
+}
+
+fn partition_table(report: &Value, partitions: &[Value]) -> Result<String, Failure> {
+    let limit = number(member(report, "limits")?, "partitionStorageBytes")?;
+    let mut largest = 0.0_f64;
+    for partition in partitions {
+        largest = largest.max(number(partition, "storageBytes")?);
+    }
+    let mut lines = Vec::new();
+    for partition in partitions {
+        let bytes = number(partition, "storageBytes")?;
+        let logical = member(partition, "logicalPartitions")?.as_f64();
+        let parents = rows(partition, "parents")?;
+        let parents: Vec<&str> = parents.iter().filter_map(Value::as_str).collect();
+        lines.push(vec![
+            text(partition, "id")?.to_owned(),
+            range(text(partition, "minInclusive")?, text(partition, "maxExclusive")?),
+            format!("{} {}", bar(bytes / largest.max(1.0)), size(bytes)),
+            percent(bytes / limit.max(1.0)),
+            count(number(partition, "items")?),
+            logical.map_or_else(|| "?".to_owned(), count),
+            parents.join(" › "),
+        ]);
+    }
+    let headings = [
+        ("ID", Align::Right),
+        ("EPK RANGE", Align::Left),
+        ("STORAGE", Align::Left),
+        ("OF LIMIT", Align::Right),
+        ("ITEMS", Align::Right),
+        ("KEYS", Align::Right),
+        ("SPLIT FROM", Align::Left),
+    ];
+    Ok(table(&headings, &lines))
+}
+
+fn logical_table(report: &Value) -> Result<String, Failure> {
+    let largest = rows(report, "largest")?;
+    if largest.is_empty() {
+        return Ok(String::new());
+    }
+    let mut lines = Vec::new();
+    for logical in largest {
+        let share = number(logical, "shareOfLimit")?;
+        lines.push(vec![
+            cut(&member(logical, "key")?.to_json(), KEY_SHOWN),
+            text(logical, "partition")?.to_owned(),
+            size(number(logical, "storageBytes")?),
+            format!("{} {}", bar(share), percent(share)),
+            count(number(logical, "items")?),
+        ]);
+    }
+    let complete = member(report, "largestComplete")?.as_bool() == Some(true);
+    let note = if complete { "" } else { " (of those that could be looked at in time)" };
+    let headings = [
+        ("KEY", Align::Left),
+        ("IN", Align::Right),
+        ("STORAGE", Align::Right),
+        ("OF LIMIT", Align::Left),
+        ("ITEMS", Align::Right),
+    ];
+    Ok(format!("\nLargest logical partitions{note}\n{}", table(&headings, &lines)))
+}
+
+/// `[05C1CF33, 1AC4B0F3)`: enough of the bounds to tell them apart.
+fn range(min: &str, max: &str) -> String {
+    let min = if min.is_empty() { "-∞".to_owned() } else { cut(min, EPK_SHOWN) };
+    let max = if max == "FF" { "+∞".to_owned() } else { cut(max, EPK_SHOWN) };
+    format!("{min} … {max}")
+}
+
+fn cut(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_becomes_a_table() {
+        let report = r#"{"database":"d","container":"c","partitionKey":{"paths":["/pk"]},
+            "partitions":[
+              {"id":"1","minInclusive":"","maxExclusive":"1FFFFFFFFFFF","parents":["0"],
+               "items":2,"storageBytes":1024,"logicalPartitions":2},
+              {"id":"2","minInclusive":"1FFFFFFFFFFF","maxExclusive":"FF","parents":["0"],
+               "items":0,"storageBytes":0,"logicalPartitions":null}],
+            "largest":[{"key":["a"],"epk":"00","partition":"1","items":1,"storageBytes":512,
+                        "shareOfLimit":0.5}],
+            "largestComplete":true,
+            "limits":{"partitionStorageBytes":2048,"logicalPartitionStorageBytes":1024}}"#;
+        let text = render(&Value::parse(report.as_bytes()).unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0], "d/c: partition key /pk, 2 physical partitions, 2 items, 1.0 KB",
+            "{text}"
+        );
+        assert!(lines[3].contains("-∞ … 1FFFFFFF…"), "{text}");
+        assert!(lines[3].contains("██████████ 1.0 KB"), "{text}");
+        assert!(lines[3].contains("50 %"), "{text}");
+        assert!(lines[4].contains("1FFFFFFF… … +∞") && lines[4].contains('?'), "{text}");
+        assert!(lines[8].contains(r#"["a"]"#) && lines[8].contains("█████░░░░░ 50 %"), "{text}");
+    }
+
+    #[test]
+    fn an_answer_of_another_shape_is_refused() {
+        let refused = render(&Value::parse(b"{}").unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("'partitions'"), "{refused}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Signed requests to a real server, for what the program's own commands do not do.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use partita_gateway::auth::{Key, Signed, string_to_sign};
+
+use crate::process::Process;
+
+const KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// The account of a server with the well-known key.
+pub(crate) struct Account {
+    address: String,
+}
+
+impl Account {
+    pub(crate) fn of(server: &Process) -> Account {
+        Account { address: server.address().to_owned() }
+    }
+
+    pub(crate) fn create_database(&self, name: &str) {
+        let body = format!(r#"{{"id":"{name}"}}"#);
+        assert_eq!(self.post("dbs", "", "dbs", &body, &[]).0, 201);
+    }
+
+    /// `paths` is a JSON array.
+    pub(crate) fn create_container(&self, database: &str, name: &str, paths: &str, ru: u32) {
+        let kind = if paths.contains(',') { "MultiHash" } else { "Hash" };
+        let key = format!(r#"{{"paths":{paths},"kind":"{kind}","version":2}}"#);
+        let body = format!(r#"{{"id":"{name}","partitionKey":{key}}}"#);
+        let link = format!("dbs/{database}");
+        let ru = ru.to_string();
+        let headers = [("x-ms-offer-throughput", ru.as_str())];
+        let (status, text) = self.post("colls", &link, &format!("{link}/colls"), &body, &headers);
+        assert_eq!(status, 201, "{text}");
+    }
+
+    /// `key` is the partition key header.
+    pub(crate) fn create_item(&self, database: &str, container: &str, body: &str, key: &str) {
+        let (status, text) =
+            self.post_item(database, container, body, &[("x-ms-documentdb-partitionkey", key)]);
+        assert_eq!(status, 201, "{text}");
+    }
+
+    /// A POST to a container's items: status and body.
+    pub(crate) fn post_item(
+        &self,
+        database: &str,
+        container: &str,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, String) {
+        let link = format!("dbs/{database}/colls/{container}");
+        self.post("docs", &link, &format!("{link}/docs"), body, headers)
+    }
+
+    fn post(
+        &self,
+        kind: &str,
+        link: &str,
+        path: &str,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, String) {
+        #[allow(clippy::disallowed_methods, reason = "the server compares it with its own clock")]
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let date = httpdate::fmt_http_date(UNIX_EPOCH + now);
+        let signed =
+            Signed { verb: "POST", resource_type: kind, links: &[], date: &date, http_date: "" };
+        let signature = Key::parse(KEY).unwrap().sign(string_to_sign(&signed, link).as_bytes());
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let url = format!("http://{}/{}", self.address, path.replace(' ', "%20"));
+        let mut request = agent
+            .post(&url)
+            .header("x-ms-date", &date)
+            .header("x-ms-version", "2020-07-15")
+            .header("authorization", format!("type=master&ver=1.0&sig={signature}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut response = request.send(body).unwrap();
+        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+    }
+}

@@ -1,0 +1,96 @@
+//! Looking at partitions with the program's own commands, over a real server.
+
+use serde_json::Value;
+
+use crate::process::{Directory, Process, partita, run};
+use crate::requests::Account;
+
+/// The commands' standard output.
+fn ask(directory: &Directory, server: &Process, arguments: &[&str]) -> String {
+    let endpoint = format!("http://{}", server.address());
+    let output = partita(directory, arguments).args(["--endpoint", &endpoint]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A server with a container `my shop/orders` of five partitions, and three items.
+fn shop(directory: &Directory) -> Process {
+    let server = Process::start(directory, &["--store", "memory"]);
+    let account = Account::of(&server);
+    account.create_database("my shop");
+    account.create_container("my shop", "orders", r#"["/tenant"]"#, 30_000);
+    for (id, tenant) in [("1", "acme"), ("2", "acme"), ("1", "zeta")] {
+        let item = format!(r#"{{"id":"{id}","tenant":"{tenant}"}}"#);
+        account.create_item("my shop", "orders", &item, &format!(r#"["{tenant}"]"#));
+    }
+    server
+}
+
+#[test]
+fn partitions_are_shown_as_a_table_and_as_json() {
+    let directory = Directory::new("partitions");
+    let server = shop(&directory);
+    let table = ask(&directory, &server, &["partitions", "my shop/orders"]);
+    assert!(table.contains("partition key /tenant, 5 physical partitions, 3 items"), "{table}");
+    assert!(table.contains(r#"["acme"]"#), "{table}");
+    let json = ask(&directory, &server, &["partitions", "my shop/orders", "--json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["partitions"].as_array().unwrap().len(), 5);
+    assert_eq!(report["largest"][0]["items"], 2);
+}
+
+#[test]
+fn a_key_is_explained_with_and_without_a_server() {
+    let directory = Directory::new("explain-key");
+    let server = shop(&directory);
+    let there =
+        ask(&directory, &server, &["explain-key", "my shop/orders", r#"["acme"]"#, "--json"]);
+    let there: Value = serde_json::from_str(&there).unwrap();
+    assert_eq!(there["items"], 2);
+    assert_eq!(there["partitions"].as_array().unwrap().len(), 1);
+    let alone = run(&directory, &["explain-key", "--paths", "/tenant", r#"["acme"]"#, "--json"]);
+    let alone: Value = serde_json::from_slice(&alone.stdout).unwrap();
+    assert_eq!(alone["epk"], there["epk"]);
+    let text = ask(&directory, &server, &["explain-key", "my shop/orders", r#"["acme"]"#]);
+    assert!(text.contains("Holds  2 items"), "{text}");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let directory = Directory::new("partitions-wrong");
+    let server = shop(&directory);
+    let endpoint = format!("http://{}", server.address());
+    let failed = |arguments: &[&str]| {
+        let output = partita(&directory, arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let missing = failed(&["partitions", "my shop/nothing", "--endpoint", &endpoint]);
+    assert!(missing.contains("404") && missing.contains("nothing"), "{missing}");
+    let key = "cmVhZG9ubHktcmVhZG9ubHktcmVhZG9ubHktcmVhZG8=";
+    let wrong = failed(&["partitions", "my shop/orders", "--endpoint", &endpoint, "--key", key]);
+    assert!(wrong.contains("401"), "{wrong}");
+    let nobody = failed(&["partitions", "a/b", "--endpoint", "http://127.0.0.1:1"]);
+    assert!(nobody.contains("Is a server running there?"), "{nobody}");
+}
+
+#[test]
+fn metrics_have_the_partitions_unless_they_are_switched_off() {
+    let directory = Directory::new("partition-metrics");
+    let server = shop(&directory);
+    let (_, metrics) = server.get("/metrics");
+    let items = |text: &str| -> f64 {
+        let lines = text.lines().filter(|line| line.starts_with("partita_partition_items{"));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    };
+    assert!((items(&metrics) - 3.0).abs() < 1e-9, "{metrics}");
+    let label =
+        r#"partita_partition_storage_bytes{database="my shop",container="orders",range="4"}"#;
+    assert!(metrics.contains(label), "{metrics}");
+    let arguments = ["--store", "memory", "--partition-metrics", "off"];
+    let quiet = Process::start(&directory, &arguments);
+    Account::of(&quiet).create_database("d");
+    Account::of(&quiet).create_container("d", "c", r#"["/pk"]"#, 400);
+    assert!(!quiet.get("/metrics").1.contains("partita_partition_"));
+}
