@@ -16,10 +16,14 @@
 //! - **Durable, then visible.** A ticket resolves after the batch is on stable storage, and no
 //!   snapshot shows a batch before that. A snapshot taken after a ticket resolved shows the batch.
 //! - **In order.** Batches of one partition are decided in the order of their submission. Each
-//!   committed batch gets the partition's next LSN: no gaps, no reuse, not even across a restart.
+//!   committed batch gets the partition's next LSN, or the later one that it asks for: no reuse, and
+//!   no gaps that nobody asked for, not even across a restart.
 //! - **Optimistic.** A batch whose expectations do not hold changes nothing, takes no LSN, and
 //!   resolves to [`StorageError::Conflict`]. An expectation sees all batches decided before it.
 //! - **Stamped.** Every record carries the LSN of the commit that wrote it last.
+//! - **Sealed.** A sealed partition commits nothing until it is unsealed or the store is reopened.
+//!   When sealing is answered, all batches submitted before are decided; all that come after
+//!   resolve to [`StorageError::Sealed`].
 //! - **Poisoned.** After a failed write nothing more is accepted until the store is reopened: what
 //!   reached the disk is unknown, and guessing would break the promises above.
 //!
@@ -150,6 +154,8 @@ pub enum Write {
 pub struct Batch {
     pub expects: Vec<Expect>,
     pub writes: Vec<Write>,
+    /// The commit gets this LSN if the partition's next one is lower.
+    pub lsn_min: Option<Lsn>,
 }
 
 impl Batch {
@@ -232,6 +238,13 @@ pub trait Store: Send + Sync {
     /// Hands a batch over. Returns at once; the answer is in the ticket. An unknown partition
     /// resolves to [`StorageError::PartitionGone`].
     fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket;
+
+    /// Lets a partition rest: answers its last LSN, after which nothing is committed until
+    /// [`Store::unseal`] or reopening. It stays readable. Sealing twice is sealing once.
+    fn seal(&self, partition: PartitionId) -> Result<Lsn>;
+
+    /// Ends the rest of a partition. One that is not sealed stays as it is.
+    fn unseal(&self, partition: PartitionId) -> Result<()>;
 
     fn status(&self) -> Status;
 

@@ -20,6 +20,11 @@ pub enum StorageError {
     #[error("partition {} does not exist", .0.0)]
     PartitionGone(PartitionId),
 
+    /// The partition rests, because its data are about to live elsewhere. Wait for that, or for its
+    /// end, and look up where they live then.
+    #[error("partition {} is sealed", .0.0)]
+    Sealed(PartitionId),
+
     /// The batch itself is at fault (a key twice, a key too long): a defect of the caller.
     #[error("the batch is not valid: {0}")]
     BadBatch(String),
@@ -58,12 +63,14 @@ impl StorageError {
 }
 
 impl From<StorageError> for partita_model::Error {
-    /// What a failure of the store means to the one who asked the database. Conflicts and lost
-    /// partitions are the engine's to handle before they get here; a retry is right for both.
+    /// What a failure of the store means to the one who asked the database. Conflicts and lost or
+    /// sealed partitions are the engine's to handle before they get here; a retry is right for both.
     fn from(error: StorageError) -> partita_model::Error {
         use partita_model::ErrorKind;
         let kind = match &error {
-            StorageError::Conflict { .. } | StorageError::PartitionGone(_) => ErrorKind::RetryWith,
+            StorageError::Conflict { .. }
+            | StorageError::PartitionGone(_)
+            | StorageError::Sealed(_) => ErrorKind::RetryWith,
             StorageError::Overloaded(_) | StorageError::Poisoned(_) | StorageError::Closed => {
                 ErrorKind::Unavailable
             }

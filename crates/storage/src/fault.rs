@@ -167,6 +167,16 @@ impl Store for FaultStore {
         self.write(|| self.inner.submit(partition, batch), refuse)
     }
 
+    fn seal(&self, partition: PartitionId) -> Result<Lsn> {
+        self.faults.check()?;
+        self.inner.seal(partition)
+    }
+
+    fn unseal(&self, partition: PartitionId) -> Result<()> {
+        self.faults.check()?;
+        self.inner.unseal(partition)
+    }
+
     fn status(&self) -> Status {
         let inner = self.inner.status();
         Status { kind: "fault", healthy: inner.healthy && self.faults.check().is_ok(), ..inner }

@@ -54,6 +54,7 @@ struct Partition {
 struct Data {
     lsn: Lsn,
     dropped: bool,
+    sealed: bool,
     spaces: [BTreeMap<Bytes, Vec<Version>>; Space::ALL.len()],
     /// Keys that hold a version made obsolete by the commit with this LSN, oldest first.
     obsolete: VecDeque<(Lsn, Space, Bytes)>,
@@ -135,6 +136,14 @@ impl Store for MemoryStore {
         Ticket::resolved(self.commit(partition, batch))
     }
 
+    fn seal(&self, partition: PartitionId) -> Result<Lsn> {
+        self.partition(partition)?.set_sealed(true)
+    }
+
+    fn unseal(&self, partition: PartitionId) -> Result<()> {
+        self.partition(partition)?.set_sealed(false).map(|_| ())
+    }
+
     fn status(&self) -> Status {
         let commits = self.commits.load(Ordering::Relaxed);
         Status {
@@ -167,7 +176,10 @@ impl Partition {
         if data.dropped {
             return Err(StorageError::PartitionGone(self.id));
         }
-        let lsn = Lsn(data.lsn.0 + 1);
+        if data.sealed {
+            return Err(StorageError::Sealed(self.id));
+        }
+        let lsn = prepared.lsn_after(data.lsn);
         let changes = prepared.decide(lsn, |space, key| data.current(space, key))?;
         // Nobody can register a snapshot while the data are locked for writing.
         let oldest = lock(&self.snapshots).keys().next().copied();
@@ -177,6 +189,15 @@ impl Partition {
         }
         data.prune(oldest.unwrap_or(lsn));
         Ok(Commit { lsn })
+    }
+
+    fn set_sealed(&self, sealed: bool) -> Result<Lsn> {
+        let mut data = write(&self.data);
+        if data.dropped {
+            return Err(StorageError::PartitionGone(self.id));
+        }
+        data.sealed = sealed;
+        Ok(data.lsn)
     }
 
     fn register_snapshot(&self) -> Result<Lsn> {

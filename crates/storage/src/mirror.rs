@@ -74,6 +74,16 @@ impl Store for MirrorStore {
         Ticket::resolved(same("submit", first.wait(), second.wait()))
     }
 
+    fn seal(&self, partition: PartitionId) -> Result<Lsn> {
+        let _order = self.lock();
+        same("seal", self.first.seal(partition), self.second.seal(partition))
+    }
+
+    fn unseal(&self, partition: PartitionId) -> Result<()> {
+        let _order = self.lock();
+        same("unseal", self.first.unseal(partition), self.second.unseal(partition))
+    }
+
     fn status(&self) -> Status {
         let (first, second) = (self.first.status(), self.second.status());
         Status { kind: "mirror", healthy: first.healthy && second.healthy, ..second }

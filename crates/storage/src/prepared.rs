@@ -28,6 +28,7 @@ pub(crate) const LSN_BYTES: usize = 8;
 pub(crate) struct Prepared {
     expects: Vec<Expectation>,
     changes: Vec<Draft>,
+    lsn_min: Option<Lsn>,
     prefix_bytes: usize,
     size_bytes: usize,
 }
@@ -71,6 +72,7 @@ impl Prepared {
         let mut prepared = Prepared {
             expects: Vec::with_capacity(batch.expects.len()),
             changes: Vec::with_capacity(batch.writes.len()),
+            lsn_min: batch.lsn_min,
             prefix_bytes: prefix.len(),
             size_bytes: 0,
         };
@@ -93,6 +95,11 @@ impl Prepared {
     /// About how much memory the batch holds.
     pub(crate) fn size_bytes(&self) -> usize {
         self.size_bytes
+    }
+
+    /// The LSN of this batch if it is committed after `last`.
+    pub(crate) fn lsn_after(&self, last: Lsn) -> Lsn {
+        self.lsn_min.map_or(last.next(), |min| last.next().max(min))
     }
 
     /// Sums adds to one counter and refuses any other repetition: what two changes of one key in

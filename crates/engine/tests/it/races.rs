@@ -43,6 +43,14 @@ impl Store for Meddled {
         self.store.submit(partition, batch)
     }
 
+    fn seal(&self, partition: PartitionId) -> Result<Lsn> {
+        self.store.seal(partition)
+    }
+
+    fn unseal(&self, partition: PartitionId) -> Result<()> {
+        self.store.unseal(partition)
+    }
+
     fn status(&self) -> Status {
         self.store.status()
     }

@@ -233,6 +233,10 @@ impl Committer {
                     gone.gone.store(true, Ordering::Release);
                 }
             }
+            Task::Seal(id, sealed) => {
+                let member = Arc::make_mut(&mut self.members).get_mut(&id);
+                member.ok_or(StorageError::PartitionGone(id))?.sealed = sealed;
+            }
         }
         self.publish();
         Ok(())
@@ -275,7 +279,7 @@ pub(super) fn flush(keyspace: &Keyspace) -> Result<Flushed> {
 }
 
 fn member(slot: usize) -> Member {
-    Member { slot, gone: Arc::default() }
+    Member { slot, sealed: false, gone: Arc::default() }
 }
 
 /// Final changes by space and stored key. A key that several batches of a group change appears
@@ -302,9 +306,13 @@ impl Group {
         partition: PartitionId,
         prepared: Prepared,
     ) -> Result<Commit> {
-        let slot = members.get(&partition).ok_or(StorageError::PartitionGone(partition))?.slot;
+        let member = members.get(&partition).ok_or(StorageError::PartitionGone(partition))?;
+        if member.sealed {
+            return Err(StorageError::Sealed(partition));
+        }
+        let slot = member.slot;
         let last = self.lsns.get(&slot).map_or_else(|| self.view.lsns.get(slot), |(_, lsn)| *lsn);
-        let lsn = last.next();
+        let lsn = prepared.lsn_after(last);
         let changes = prepared.decide(lsn, |space, key| self.current(space, key))?;
         for Change { space, key, stored } in changes {
             self.spaces[space as usize].insert(key, stored.map(Bytes::from));

@@ -252,6 +252,19 @@ impl Store for EmbeddedStore {
         }
     }
 
+    fn seal(&self, partition: PartitionId) -> Result<Lsn> {
+        self.health.check_writable()?;
+        let lane = lane_of(partition, self.lanes.len());
+        // Tasks are done in the order of the queue: whatever came before is decided and visible.
+        answer(self.send(lane, Task::Seal(partition, true)))?;
+        Ok(self.snapshot(partition)?.lsn())
+    }
+
+    fn unseal(&self, partition: PartitionId) -> Result<()> {
+        self.health.check_writable()?;
+        answer(self.send(lane_of(partition, self.lanes.len()), Task::Seal(partition, false)))
+    }
+
     fn status(&self) -> Status {
         let sum = |count: fn(&Lane) -> u64| self.lanes.iter().map(|lane| count(lane)).sum();
         Status {

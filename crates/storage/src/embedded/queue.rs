@@ -39,6 +39,8 @@ pub(super) enum Task {
     Admit(Vec<PartitionId>, Lsn),
     /// Ends to serve partitions.
     Dismiss(Vec<PartitionId>),
+    /// Lets a partition rest, or ends its rest.
+    Seal(PartitionId, bool),
 }
 
 impl Work {

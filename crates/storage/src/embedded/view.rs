@@ -49,6 +49,8 @@ impl Spaces {
 pub(super) struct Member {
     /// Its place in [`Lsns`].
     pub(super) slot: usize,
+    /// It takes no batches for now.
+    pub(super) sealed: bool,
     /// Set when the partition is dropped, for snapshots that are still held.
     pub(super) gone: Arc<AtomicBool>,
 }

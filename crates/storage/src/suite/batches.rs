@@ -9,6 +9,7 @@ use partita_model::Lsn;
 pub(super) const CASES: &[Case] = &[
     ("a put is read and a delete is not", a_put_is_read_and_a_delete_is_not),
     ("commits are numbered without gaps", commits_are_numbered_without_gaps),
+    ("a commit gets the LSN that it asks for", a_commit_gets_the_lsn_that_it_asks_for),
     ("records carry the LSN of their last write", records_carry_the_lsn_of_their_last_write),
     ("a failed expectation changes nothing", a_failed_expectation_changes_nothing),
     ("expectations that hold let the batch pass", expectations_that_hold_let_the_batch_pass),
@@ -40,6 +41,22 @@ fn commits_are_numbered_without_gaps(rig: &dyn Rig) {
         assert_eq!(ticket.wait().map(|commit| commit.lsn), Ok(Lsn(expected)));
     }
     assert_eq!(snapshot(&*store, P).lsn(), Lsn(200));
+}
+
+fn a_commit_gets_the_lsn_that_it_asks_for(rig: &dyn Rig) {
+    let store = open_with_partition(rig);
+    put(&*store, "a", "1");
+    let at_least = |lsn| Batch { lsn_min: Some(Lsn(lsn)), ..Batch::new() };
+    assert_eq!(commit(&*store, P, at_least(1)), Ok(Lsn(2)), "the next one is later");
+    let mut batch = at_least(40);
+    batch.put(Space::Items, b"b".to_vec(), b"2".to_vec());
+    batch.log(vec![], b"logged".to_vec());
+    assert_eq!(commit(&*store, P, batch), Ok(Lsn(40)));
+    let now = snapshot(&*store, P);
+    assert_eq!((get(&*now, "b"), now.lsn()), (Some(("2".into(), Lsn(40))), Lsn(40)));
+    let record = now.get(Space::Feed, &40_u64.to_be_bytes()).expect("a read").expect("a log");
+    assert_eq!((&record.value[..], record.lsn), (&b"logged"[..], Lsn(40)));
+    assert_eq!(put(&*store, "a", "3"), Lsn(41));
 }
 
 fn records_carry_the_lsn_of_their_last_write(rig: &dyn Rig) {

@@ -15,6 +15,8 @@ pub(super) const CASES: &[Case] = &[
     ("a dropped partition is gone at once", a_dropped_partition_is_gone_at_once),
     ("dropping an unknown partition is nothing", dropping_an_unknown_partition_is_nothing),
     ("many partitions live side by side", many_partitions_live_side_by_side),
+    ("a sealed partition commits nothing", a_sealed_partition_commits_nothing),
+    ("sealing decides what was submitted before", sealing_decides_what_was_submitted_before),
     ("a closed store answers nothing", a_closed_store_answers_nothing),
 ];
 
@@ -122,6 +124,37 @@ fn named(id: PartitionId) -> Batch {
     batch
 }
 
+fn a_sealed_partition_commits_nothing(rig: &dyn Rig) {
+    let store = open_with_partition(rig);
+    let other = PartitionId(8);
+    store.create_partitions(&[other], Lsn(0)).expect("a partition");
+    put(&*store, "a", "1");
+    assert_eq!(store.seal(P), Ok(Lsn(1)));
+    assert_eq!(store.seal(P), Ok(Lsn(1)), "twice is once");
+    assert_eq!(commit(&*store, P, named(P)), Err(StorageError::Sealed(P)));
+    assert_eq!(commit(&*store, other, named(other)), Ok(Lsn(1)));
+    let now = snapshot(&*store, P);
+    assert_eq!((get(&*now, "a"), now.lsn()), (Some(("1".into(), Lsn(1))), Lsn(1)));
+    assert_eq!(store.unseal(P), Ok(()));
+    assert_eq!(store.unseal(P), Ok(()));
+    assert_eq!(put(&*store, "a", "2"), Lsn(2));
+    assert_eq!(store.seal(P), Ok(Lsn(2)));
+    store.drop_partitions(&[P]).expect("a drop");
+    let gone = StorageError::PartitionGone(P);
+    assert_eq!(commit(&*store, P, Batch::new()), Err(gone.clone()));
+    assert_eq!((store.seal(P), store.unseal(P)), (Err(gone.clone()), Err(gone)));
+}
+
+fn sealing_decides_what_was_submitted_before(rig: &dyn Rig) {
+    let store = open_with_partition(rig);
+    let tickets: Vec<_> = (0..100).map(|_| store.submit(P, named(P))).collect();
+    assert_eq!(store.seal(P), Ok(Lsn(100)));
+    assert_eq!(snapshot(&*store, P).lsn(), Lsn(100));
+    for (expected, ticket) in (1..).zip(tickets) {
+        assert_eq!(ticket.wait().map(|commit| commit.lsn), Ok(Lsn(expected)));
+    }
+}
+
 fn a_closed_store_answers_nothing(rig: &dyn Rig) {
     let store = open_with_partition(rig);
     put(&*store, "a", "1");
@@ -134,5 +167,7 @@ fn a_closed_store_answers_nothing(rig: &dyn Rig) {
     assert_eq!(store.partitions(), Err(closed.clone()));
     assert_eq!(store.create_partitions(&[PartitionId(1)], Lsn(0)), Err(closed.clone()));
     assert_eq!(store.drop_partitions(&[P]), Err(closed.clone()));
+    assert_eq!(store.seal(P), Err(closed.clone()));
+    assert_eq!(store.unseal(P), Err(closed.clone()));
     assert_eq!(store.close(), Err(closed));
 }

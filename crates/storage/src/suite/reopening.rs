@@ -8,6 +8,7 @@ use partita_model::Lsn;
 pub(super) const CASES: &[Case] = &[
     ("what was committed is there again", what_was_committed_is_there_again),
     ("partitions stay as they were", partitions_stay_as_they_were),
+    ("LSNs go on after a gap, and nothing is sealed", lsns_go_on_after_a_gap_and_nothing_is_sealed),
     ("a store without a commit reopens", a_store_without_a_commit_reopens),
 ];
 
@@ -54,6 +55,21 @@ fn partitions_stay_as_they_were(rig: &dyn Rig) {
         let again = store.create_partitions(&[id], Lsn(0));
         assert_eq!(again, Err(StorageError::PartitionExists(id)));
     }
+}
+
+fn lsns_go_on_after_a_gap_and_nothing_is_sealed(rig: &dyn Rig) {
+    if !rig.is_durable() {
+        return;
+    }
+    let store = open_with_partition(rig);
+    let late = Batch { lsn_min: Some(Lsn(500)), ..Batch::new() };
+    assert_eq!(commit(&*store, P, late), Ok(Lsn(500)));
+    assert_eq!(store.seal(P), Ok(Lsn(500)));
+    store.close().expect("closing");
+    drop(store);
+    let store = rig.open();
+    assert_eq!(snapshot(&*store, P).lsn(), Lsn(500));
+    assert_eq!(put(&*store, "a", "1"), Lsn(501));
 }
 
 fn a_store_without_a_commit_reopens(rig: &dyn Rig) {
