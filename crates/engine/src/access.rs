@@ -71,6 +71,8 @@ fn reads(op: &Op) -> bool {
         | Op::CreateContainer { .. }
         | Op::ReplaceContainer { .. }
         | Op::DeleteContainer { .. }
+        | Op::SplitPartition { .. }
+        | Op::MergePartitions { .. }
         | Op::ReplaceOffer { .. }
         | Op::CreateItem { .. }
         | Op::UpsertItem { .. }

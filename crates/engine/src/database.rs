@@ -17,6 +17,7 @@ use crate::access;
 use crate::catalog::{CatalogStore, Container};
 use crate::context::{Access, Context, Work};
 use crate::maintenance::Jobs;
+use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
 use crate::resources::fresh_etag;
@@ -29,6 +30,7 @@ pub struct Database {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
     pub(crate) jobs: Jobs,
+    pub(crate) moves: Moves,
 }
 
 /// What can be chosen about a database.
@@ -140,7 +142,10 @@ impl Database {
         settings: EngineSettings,
     ) -> Result<Arc<Database>> {
         let catalog = CatalogStore::open(Arc::clone(&store), &*entropy)?;
-        Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs: Jobs::default() }))
+        let (jobs, moves) = (Jobs::default(), Moves::default());
+        // What is due may have become so before a restart.
+        moves.ask_for_a_look();
+        Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs, moves }))
     }
 
     /// Does an operation.
@@ -241,6 +246,12 @@ impl Database {
                 self.describe_partitions(work, &container, top)
             }
             Op::LocateKey { container, key } => self.locate_key(work, &container, key),
+            Op::SplitPartition { container, range_id, at } => {
+                self.split_partition(work, &container, &range_id, &at).await
+            }
+            Op::MergePartitions { container, range_ids } => {
+                self.merge_partitions(work, &container, &range_ids).await
+            }
             Op::ListConflicts { container } => self.list_conflicts(work, &container),
             Op::FindConflict { container, id } => self.find_conflict(work, &container, &id),
             Op::ReadOffer { rid } => self.read_offer(work, &rid),
@@ -295,14 +306,18 @@ impl Database {
         }
     }
 
+    /// A container as it is now, if it is still there.
+    pub(crate) fn container_by_rid(&self, rid: ContainerRid) -> Option<Arc<Container>> {
+        self.catalog.current().container_by_rid(rid).map(Arc::clone)
+    }
+
     /// A partition that vanishes under a request means that its container was deleted.
     pub(crate) fn explain(&self, work: &Work<'_>, error: Error) -> Error {
         let Some(container) = &work.container else { return error };
         if error.kind != ErrorKind::RetryWith {
             return error;
         }
-        let catalog = self.catalog.current();
-        if catalog.containers(container.rid.database).any(|known| known.rid == container.rid) {
+        if self.container_by_rid(container.rid).is_some() {
             return error;
         }
         Error::owner_not_found(format!(

@@ -11,6 +11,8 @@
 //! A transaction files one record for each of its changes, in their order, all under one LSN. An
 //! item that it wrote several times has several: who wants only the latest version takes the last.
 
+use partita_model::{Error, Result};
+
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -25,6 +27,19 @@ pub(crate) fn encode(kind: Kind, item_key: &[u8]) -> Vec<u8> {
     out.push(kind as u8);
     out.extend_from_slice(item_key);
     out
+}
+
+/// What a record tells.
+pub(crate) struct Change<'a> {
+    pub(crate) item_key: &'a [u8],
+}
+
+impl<'a> Change<'a> {
+    pub(crate) fn decode(value: &'a [u8]) -> Result<Change<'a>> {
+        let (_, item_key) =
+            value.split_first().ok_or_else(|| Error::corrupt("a record of the feed is damaged"))?;
+        Ok(Change { item_key })
+    }
 }
 
 /// The position of a change within its commit.

@@ -14,6 +14,7 @@
 //! Meta    01 head   epk · partition key                      → counter: items and bytes
 //!         02 total  which                                    → counter
 //!         03 mark   —                                        → rids below it are taken
+//!         04 cursor range id of a source                     → how far a move has filled this
 //! ```
 //!
 //! All parts are order-preserving and self-delimiting (`model::keycode`), so a prefix of a key is a
@@ -40,6 +41,7 @@ const COMPOSITE: u8 = 0x06;
 const HEAD: u8 = 0x01;
 const TOTAL: u8 = 0x02;
 const RID_MARK: u8 = 0x03;
+const MOVE_CURSOR: u8 = 0x04;
 
 /// Entries of the index end with their item's rid.
 const RID_BYTES: usize = 8;
@@ -307,6 +309,11 @@ pub(crate) fn head(epk: &Epk, key: &PartitionKey) -> Vec<u8> {
     out
 }
 
+/// The EPK in the key of a head.
+pub(crate) fn epk_of_head(key: &[u8]) -> Option<Epk> {
+    epk_of_item(key.strip_prefix(&[HEAD])?)
+}
+
 /// All heads.
 pub(crate) fn all_heads() -> KeyRange {
     family(HEAD)
@@ -347,6 +354,13 @@ pub(crate) fn total(which: Total) -> Vec<u8> {
 /// Resource ids below the number in this record may be in use.
 pub(crate) fn rid_mark() -> Vec<u8> {
     vec![RID_MARK]
+}
+
+/// How far a move has brought over what the partition with this range id holds.
+pub(crate) fn move_cursor(source: u32) -> Vec<u8> {
+    let mut out = vec![MOVE_CURSOR];
+    out.extend_from_slice(&source.to_be_bytes());
+    out
 }
 
 fn family(tag: u8) -> KeyRange {

@@ -31,6 +31,7 @@ mod index;
 mod item;
 mod keys;
 mod maintenance;
+mod moves;
 mod op;
 mod pricing;
 mod query;
@@ -40,7 +41,7 @@ mod session;
 mod wait;
 
 pub use catalog::{
-    Container, Database as DatabaseResource, Offer, Partition, Permission, PermissionMode,
+    Container, Database as DatabaseResource, Move, Offer, Partition, Permission, PermissionMode,
     Policies, Target, User,
 };
 pub use check::{CheckReport, Finding};

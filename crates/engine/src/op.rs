@@ -16,7 +16,7 @@ mod users;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput, Value,
+    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput, Value,
 };
 use partita_query::Filter;
 
@@ -162,6 +162,19 @@ pub enum Op {
         key: PartitionKeyHeader,
     },
 
+    /// One partition becomes two. Answered when that is planned durably; the work follows in the
+    /// background.
+    SplitPartition {
+        container: ContainerPath,
+        range_id: String,
+        at: SplitAt,
+    },
+    /// Two neighbours become one partition; as for a split, in the background.
+    MergePartitions {
+        container: ContainerPath,
+        range_ids: Vec<String>,
+    },
+
     ReadOffer {
         rid: String,
     },
@@ -253,6 +266,17 @@ pub enum KeyRequired {
     No,
 }
 
+/// Where a partition is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitAt {
+    /// In the middle of its hash range.
+    Midpoint,
+    /// At this EPK, which becomes the first of the second half.
+    Epk(Epk),
+    /// Where about half of the stored bytes are on each side.
+    Storage,
+}
+
 /// May a replaced offer change between manual and autoscale throughput?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migrate {
@@ -334,6 +358,11 @@ pub enum Outcome {
     },
     PartitionReport(Box<PartitionReport>),
     KeyLocation(Box<KeyLocation>),
+    /// A split or merge that begins: range ids before and after.
+    MovePlanned {
+        parents: Vec<u32>,
+        children: Vec<u32>,
+    },
     Offer {
         offer: Arc<Offer>,
         change: Change,

@@ -301,6 +301,8 @@ fn nibble(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
+pub(crate) mod midpoint;
+
 #[cfg(test)]
 mod baselines;
 

@@ -57,6 +57,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The addressed range was split or merged (410/1002): refresh the ranges and retry.
     RangeGone,
+    /// The addressed range is about to be replaced by others (410/1007): retry in a moment.
+    RangeMoving,
     /// Over the provisioned throughput: wait, then retry.
     Throttled {
         /// How long to wait.

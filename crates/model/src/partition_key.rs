@@ -260,6 +260,17 @@ impl PartitionKeyDefinition {
         (0..n).map(|index| EpkRange { min: boundary(index), max: boundary(index + 1) }).collect()
     }
 
+    /// The middle of a range in the hash space, if something is on both sides of it. A Range key
+    /// has no hash, so it has no middle that one could know without its values.
+    pub fn midpoint(&self, range: &EpkRange) -> Option<Epk> {
+        match (self.kind, self.version) {
+            (KeyKind::Range, _) => None,
+            (KeyKind::Hash, HashVersion::V1) => epk::midpoint::v1(range),
+            (KeyKind::Hash, HashVersion::V2) => epk::midpoint::v2(range, 1),
+            (KeyKind::MultiHash, _) => epk::midpoint::v2(range, self.paths.len()),
+        }
+    }
+
     /// A bound that a client sent, in our own form. Clients may fill the bound of a hierarchical
     /// range up to full width with zero bytes and take both forms as equal; ours is the short one.
     pub fn unpadded(&self, bound: Epk) -> Epk {

@@ -119,6 +119,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::FailedDependency => (424, 0, "FailedDependency"),
         ErrorKind::TooLarge => (413, 0, "RequestEntityTooLarge"),
         ErrorKind::RangeGone => (410, 1002, "Gone"),
+        ErrorKind::RangeMoving => (410, 1007, "Gone"),
         ErrorKind::Throttled { .. } => (429, 3200, "TooManyRequests"),
         ErrorKind::RetryWith => (449, 0, "RetryWith"),
         ErrorKind::Timeout => (408, 0, "RequestTimeout"),
@@ -149,6 +150,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::FailedDependency
         | ErrorKind::TooLarge
         | ErrorKind::RangeGone
+        | ErrorKind::RangeMoving
         | ErrorKind::Timeout
         | ErrorKind::Unsupported
         | ErrorKind::Corrupt
@@ -197,7 +199,7 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 22] {
+    fn every_kind() -> [ErrorKind; 23] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
@@ -214,6 +216,7 @@ mod tests {
             ErrorKind::FailedDependency,
             ErrorKind::TooLarge,
             ErrorKind::RangeGone,
+            ErrorKind::RangeMoving,
             ErrorKind::Throttled { retry_after_ms: 7 },
             ErrorKind::RetryWith,
             ErrorKind::Timeout,

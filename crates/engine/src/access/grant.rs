@@ -79,6 +79,8 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         | Op::ListContainers { .. }
         | Op::DescribePartitions { .. }
         | Op::LocateKey { .. }
+        | Op::SplitPartition { .. }
+        | Op::MergePartitions { .. }
         | Op::ReadOffer { .. }
         | Op::ReplaceOffer { .. }
         | Op::ListOffers { .. }

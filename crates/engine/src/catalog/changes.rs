@@ -141,7 +141,7 @@ pub(super) fn database_key(database: &Database) -> RecordKey {
     RecordKey::Database { name: database.name.clone() }
 }
 
-fn container_key(container: &Container) -> RecordKey {
+pub(super) fn container_key(container: &Container) -> RecordKey {
     let name = container.definition.name.clone();
     RecordKey::Container { database: container.rid.database, name }
 }

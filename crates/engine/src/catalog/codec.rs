@@ -11,7 +11,7 @@ use partita_model::{
 };
 use partita_storage::{PartitionId, Record};
 
-use super::{Container, Database, Offer, Partition, Policies};
+use super::{Container, Database, Move, Offer, Partition, Policies};
 
 pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
     object()
@@ -40,6 +40,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
             Object::new().with("version", i64::from(*version)).with("policy", policy.to_value()),
         )
     });
+    let moves = container.moves.iter().map(encode_move).collect::<Vec<Value>>();
     object()
         .with("rid", i64::from(container.rid.container))
         .with("definition", container.definition.to_value())
@@ -47,6 +48,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
         .with("ts", integer(container.ts))
         .with("epoch", integer(container.epoch.0))
         .with("partitions", partitions)
+        .with("moves", moves)
         .with("policyVersion", i64::from(container.policies.current))
         .with("formerPolicies", former.collect::<Vec<Value>>())
         .into_bytes()
@@ -64,6 +66,7 @@ pub(crate) fn container(database: &Arc<Database>, record: &Record) -> Result<Con
         ts: fields.number("ts")?,
         partitions,
         epoch: Epoch(fields.number("epoch")?),
+        moves: moves(&fields)?,
         policies: Policies { current: fields.number("policyVersion")?, former },
         lsn: record.lsn,
     })
@@ -132,16 +135,32 @@ fn encode_partition(partition: &Partition) -> Value {
 fn partition(value: &Value) -> Result<Partition> {
     let fields = Fields { what: "partition", value: value.clone() };
     let epk = |name| Epk::parse_hex(fields.text(name)?).ok_or_else(|| damaged(fields.what, name));
-    let parent = |value: &Value| {
-        value
-            .as_i64()
-            .and_then(|n| u32::try_from(n).ok())
-            .ok_or_else(|| damaged("partition", "parents"))
-    };
     let epks = EpkRange { min: epk("min")?, max: epk("max")? };
-    let parents = fields.list("parents")?.iter().map(parent).collect::<Result<_>>()?;
+    let parents = fields.range_ids("parents")?;
     let id = PartitionId(fields.number("id")?);
     Ok(Partition::new(fields.number("rangeId")?, id, epks, parents))
+}
+
+fn encode_move(under_way: &Move) -> Value {
+    let sources = under_way.sources.iter().map(|id| Value::from(i64::from(*id)));
+    let targets = under_way.targets.iter().map(encode_partition);
+    let fields = object()
+        .with("sources", sources.collect::<Vec<Value>>())
+        .with("targets", targets.collect::<Vec<Value>>());
+    Value::from(fields.0)
+}
+
+/// Records from before there were moves say nothing of them.
+fn moves(container: &Fields) -> Result<Vec<Move>> {
+    if container.value.get("moves").is_none() {
+        return Ok(Vec::new());
+    }
+    let under_way = |value: &Value| {
+        let fields = Fields { what: "move", value: value.clone() };
+        let targets = fields.list("targets")?.iter().map(partition).collect::<Result<_>>()?;
+        Ok(Move { sources: fields.range_ids("sources")?, targets })
+    };
+    container.list("moves")?.iter().map(under_way).collect()
 }
 
 fn former_policy(value: &Value) -> Result<(u32, IndexingPolicy)> {
@@ -203,6 +222,12 @@ impl Fields {
             Value::Array(items) => Ok(items),
             _ => Err(damaged(self.what, name)),
         }
+    }
+
+    fn range_ids(&self, name: &str) -> Result<Vec<u32>> {
+        let id = |value: &Value| value.as_i64().and_then(|n| u32::try_from(n).ok());
+        let ids = self.list(name)?.iter().map(id).collect::<Option<_>>();
+        ids.ok_or_else(|| damaged(self.what, name))
     }
 
     pub(super) fn etag(&self) -> Result<Etag> {

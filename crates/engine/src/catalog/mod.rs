@@ -25,7 +25,7 @@ use partita_model::{ContainerRid, DatabaseRid, OfferRid};
 
 pub(crate) use changes::Changes;
 pub(crate) use resolve::{AddressedBy, Resolved};
-pub use resource::{Container, Database, Offer, Partition, Policies};
+pub use resource::{Container, Database, Move, Offer, Partition, Policies};
 pub(crate) use rids::{FreshRid, RidSource};
 pub(crate) use shapes::KnownShapes;
 pub(crate) use store::CatalogStore;
@@ -62,6 +62,10 @@ impl Catalog {
         database: DatabaseRid,
     ) -> impl Iterator<Item = &Arc<Container>> {
         self.databases.get(&database).into_iter().flat_map(|contents| contents.containers.values())
+    }
+
+    pub(crate) fn container_by_rid(&self, rid: ContainerRid) -> Option<&Arc<Container>> {
+        self.databases.get(&rid.database)?.containers.get(&rid)
     }
 
     /// All containers of all databases.

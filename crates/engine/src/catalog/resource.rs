@@ -10,6 +10,7 @@ use partita_storage::PartitionId;
 
 use super::{KnownShapes, RidSource};
 use crate::index::ServedPolicy;
+use crate::moves::Growth;
 
 /// A database: a name for a set of containers.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,8 @@ pub struct Container {
     pub partitions: Vec<Partition>,
     /// Grows with every change of the partitions.
     pub epoch: Epoch,
+    /// Splits and merges under way, in the order in which they were asked for.
+    pub moves: Vec<Move>,
     /// The indexing policies that items were written under.
     pub policies: Policies,
     pub(crate) lsn: Lsn,
@@ -57,6 +60,23 @@ pub struct Policies {
     pub(crate) former: Vec<(u32, IndexingPolicy)>,
 }
 
+/// A split or merge under way: `targets` are being filled with what `sources` hold, and will stand
+/// in their place. Until then nobody but the move knows them.
+#[derive(Clone, Debug)]
+pub struct Move {
+    /// Range ids: one for a split, neighbours for a merge.
+    pub sources: Vec<u32>,
+    /// In EPK order, covering exactly what the sources cover.
+    pub targets: Vec<Partition>,
+}
+
+impl Move {
+    /// Several sources become one, rather than one source several.
+    pub fn is_merge(&self) -> bool {
+        self.sources.len() > 1
+    }
+}
+
 /// One physical partition: a half-open range of EPKs.
 #[derive(Clone, Debug)]
 pub struct Partition {
@@ -69,6 +89,7 @@ pub struct Partition {
     pub parents: Vec<u32>,
     pub(crate) rids: Arc<RidSource>,
     pub(crate) shapes: Arc<KnownShapes>,
+    pub(crate) growth: Arc<Growth>,
 }
 
 impl Partition {
@@ -86,6 +107,7 @@ impl Partition {
             parents,
             rids: Arc::new(RidSource::new(range_id)),
             shapes: Arc::new(KnownShapes::new()),
+            growth: Arc::new(Growth::unknown()),
         }
     }
 
@@ -94,6 +116,7 @@ impl Partition {
     pub(crate) fn inherit(&mut self, known: &Partition) {
         self.rids = Arc::clone(&known.rids);
         self.shapes = Arc::clone(&known.shapes);
+        self.growth = Arc::clone(&known.growth);
     }
 }
 
@@ -117,6 +140,21 @@ impl Container {
     pub(crate) fn partition_index(&self, epk: &Epk) -> usize {
         // The first range begins at the least EPK, so at least one begins at or before this one.
         self.partitions.partition_point(|partition| partition.epks.min <= *epk).saturating_sub(1)
+    }
+
+    /// Everything that the store keeps for it: its partitions, and those that moves are filling.
+    pub(crate) fn partition_ids(&self) -> impl Iterator<Item = PartitionId> {
+        self.known_partitions().map(|partition| partition.id)
+    }
+
+    pub(crate) fn known_partitions(&self) -> impl Iterator<Item = &Partition> {
+        let filling = self.moves.iter().flat_map(|under_way| &under_way.targets);
+        self.partitions.iter().chain(filling)
+    }
+
+    /// The partition that clients know under this id.
+    pub fn partition(&self, range_id: u32) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| partition.range_id == range_id)
     }
 
     /// What may be asked of the index: what all policies in use have in common.

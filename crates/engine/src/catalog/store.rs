@@ -22,13 +22,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use partita_model::keycode;
-use partita_model::{DatabaseRid, Entropy, Error, ErrorKind, Lsn, Result, UserRid};
+use partita_model::{
+    ContainerRid, DatabaseRid, Entropy, Epoch, Error, ErrorKind, Lsn, Result, UserRid,
+};
 use partita_storage::{
     Batch, Direction, Entry, KeyRange, PartitionId, Record, ScanLimit, Snapshot, Space,
     StorageError, Store, counter,
 };
 
-use super::changes::{Changes, RecordKey, children_key};
+use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
 use super::{Catalog, Container, codec};
 
@@ -189,13 +191,17 @@ impl CatalogStore {
         Ok(())
     }
 
+    /// Brings the copy of a container up to date.
+    pub(crate) fn read_again(&self, container: &Container) -> Result<()> {
+        self.refresh(&[container_key(container)])
+    }
+
     /// Has this container still the indexing policy that it is known with? Items are written under
     /// another one only after this has become false, so a view that was taken before a yes shows
     /// none of them.
     pub(crate) fn has_policy_of(&self, container: &Container) -> bool {
         let catalog = self.current();
-        let contents = catalog.databases.get(&container.rid.database);
-        let known = contents.and_then(|contents| contents.containers.get(&container.rid));
+        let known = catalog.container_by_rid(container.rid);
         known.is_some_and(|known| known.policies.current == container.policies.current)
     }
 
@@ -206,6 +212,12 @@ impl CatalogStore {
             held.rid == container.rid && held.policies.current != container.policies.current
         };
         lock(&self.replaced).iter().filter_map(Weak::upgrade).any(is_other)
+    }
+
+    /// Does an operation under way know this container as it was before an epoch?
+    pub(crate) fn is_held_before(&self, rid: ContainerRid, epoch: Epoch) -> bool {
+        let is_older = |held: Arc<Container>| held.rid == rid && held.epoch < epoch;
+        lock(&self.replaced).iter().filter_map(Weak::upgrade).any(is_older)
     }
 }
 
@@ -254,8 +266,9 @@ fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Recor
     let Some(contents) = catalog.databases.get(&database) else { return Ok(()) };
     let mut container = codec::container(&contents.database, record)?;
     if let Some(old) = contents.containers.get(&container.rid) {
-        for partition in &mut container.partitions {
-            if let Some(known) = old.partitions.iter().find(|p| p.id == partition.id) {
+        let filling = container.moves.iter_mut().flat_map(|under_way| &mut under_way.targets);
+        for partition in container.partitions.iter_mut().chain(filling) {
+            if let Some(known) = old.known_partitions().find(|p| p.id == partition.id) {
                 partition.inherit(known);
             }
         }
@@ -303,11 +316,12 @@ fn family(snapshot: &dyn Snapshot, tag: u8) -> Result<Vec<Entry>> {
     }
 }
 
-/// Partitions that no container knows are left over from a creation or deletion that was cut off.
+/// Partitions that no container knows are left over from a creation, deletion or move that was cut
+/// off.
 fn drop_orphans(store: &dyn Store, catalog: &Catalog) -> Result<()> {
     let known: std::collections::HashSet<PartitionId> = catalog
         .all_containers()
-        .flat_map(|container| container.partitions.iter().map(|partition| partition.id))
+        .flat_map(|container| container.partition_ids())
         .chain([CATALOG])
         .collect();
     let orphans: Vec<PartitionId> =

@@ -219,7 +219,7 @@ fn size(place: &Place, record: &ItemRecord) -> i64 {
 }
 
 /// The index entries of a version.
-fn entries(container: &Container, record: Option<&ItemRecord>) -> Result<Entries> {
+pub(super) fn entries(container: &Container, record: Option<&ItemRecord>) -> Result<Entries> {
     let Some(record) = record.filter(|record| record.indexed) else {
         return Ok(Entries::default());
     };
@@ -227,7 +227,10 @@ fn entries(container: &Container, record: Option<&ItemRecord>) -> Result<Entries
 }
 
 /// The policy that a version's entries were made under.
-fn policy_of<'c>(container: &'c Container, record: &ItemRecord) -> Result<&'c IndexingPolicy> {
+pub(super) fn policy_of<'c>(
+    container: &'c Container,
+    record: &ItemRecord,
+) -> Result<&'c IndexingPolicy> {
     container.policy(record.policy_version).ok_or_else(|| {
         Error::corrupt(format!(
             "an item was indexed by the unknown policy {}",
@@ -359,7 +362,7 @@ fn abandoned(
 }
 
 /// The keys that guard a version's unique values, one per constraint.
-fn unique_keys(
+pub(super) fn unique_keys(
     container: &Container,
     epk: &Epk,
     key: &PartitionKey,

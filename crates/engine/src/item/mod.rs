@@ -7,6 +7,7 @@
 //! changes with an item. A feed walks items in EPK order (`list.rs`).
 
 mod addressed;
+mod arrivals;
 mod batch;
 mod draft;
 mod intent;
@@ -15,6 +16,7 @@ mod read;
 mod transaction;
 mod write;
 
+pub(crate) use arrivals::Arrivals;
 pub(crate) use batch::{brought_over, derived};
 pub(crate) use list::scope_epks;
 
@@ -55,6 +57,18 @@ impl Place {
 
     fn partition(&self) -> &Partition {
         &self.container.partitions[self.partition]
+    }
+
+    /// The same place in the container as it is after its partitions have changed.
+    fn within(&self, container: Arc<Container>) -> Place {
+        Place {
+            partition: container.partition_index(&self.epk),
+            container,
+            epk: self.epk.clone(),
+            key: self.key.clone(),
+            id: self.id.clone(),
+            item_key: self.item_key.clone(),
+        }
     }
 }
 

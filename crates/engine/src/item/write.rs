@@ -3,7 +3,9 @@
 //! The operations differ only in what they do given what is there, which an [`Intent`] says;
 //! [`Database::write_item`] does the rest. Nothing is locked. What the decision relied on, the
 //! stored version or its absence, becomes an expectation of the batch; if another commit was faster
-//! the store says so, and the decision is taken again on what is there now.
+//! the store says so, and the decision is taken again on what is there now. A write that meets a
+//! partition which is being split or merged waits for the end of that, and goes where its item
+//! lives then.
 
 use std::sync::Arc;
 
@@ -100,7 +102,9 @@ impl Database {
         intent: &Intent,
     ) -> Result<Outcome> {
         let mut rid = None;
+        let mut moved: Option<Place> = None;
         for _ in 0..ATTEMPTS_MAX {
+            let place = moved.as_ref().unwrap_or(place);
             // Until the write happens, the request has cost a look at what is there.
             work.usage.reads = 1;
             let view = self.open_view(work, place)?;
@@ -108,6 +112,7 @@ impl Database {
             drop(view);
             match self.store.submit(place.partition().id, prepared.batch).await {
                 Ok(commit) => {
+                    self.note_growth(place.partition(), prepared.counts.bytes);
                     work.usage = prepared.counts.usage();
                     if let Some(served) = work.served.as_mut() {
                         served.lsn = commit.lsn;
@@ -116,7 +121,13 @@ impl Database {
                     return Ok(prepared.outcome);
                 }
                 Err(StorageError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    let container = self.after_move(&place.container, error).await?;
+                    work.container = Some(Arc::clone(&container));
+                    // Its resource id, if it got one, was one of the partition that is no more.
+                    rid = None;
+                    moved = Some(place.within(container));
+                }
             }
         }
         Err(Error::retry_with(

@@ -5,7 +5,8 @@
 //! they like. A step is bounded, so that it can be stopped at any moment, and what is left to do
 //! follows from the catalog, so that a restart forgets nothing.
 //!
-//! Today there is one such job: indexing items anew after a change of the policy (`reindex.rs`).
+//! There are two such jobs: moving items between partitions (`moves/`), and indexing items anew after
+//! a change of the policy (`reindex.rs`).
 
 mod pass;
 mod reindex;
@@ -91,9 +92,12 @@ impl Database {
     /// Takes one step of what there is to do, on a thread that may wait for the store.
     pub fn maintain(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let Some(_turn) = self.jobs.turn() else { return Ok(Maintenance::Blocked) };
+        let mut result = self.move_some(budget);
+        if matches!(result, Ok(Maintenance::Busy)) {
+            return result;
+        }
         let unfinished = self.unfinished_policies();
         self.jobs.passes.keep(&unfinished);
-        let mut result = Ok(Maintenance::Idle);
         for container in &unfinished {
             match self.reindex_some(container, budget) {
                 Ok(Maintenance::Busy) => return Ok(Maintenance::Busy),

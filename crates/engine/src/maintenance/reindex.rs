@@ -37,7 +37,10 @@ impl Database {
     /// The containers with items that may be indexed by former policies.
     pub(super) fn unfinished_policies(&self) -> Vec<Arc<Container>> {
         let catalog = self.catalog.current();
-        let unfinished = |container: &&Arc<Container>| !container.policies.former.is_empty();
+        // A move would not notice that an item was indexed anew: it goes first.
+        let unfinished = |container: &&Arc<Container>| {
+            !container.policies.former.is_empty() && container.moves.is_empty()
+        };
         catalog.all_containers().filter(unfinished).map(Arc::clone).collect()
     }
 

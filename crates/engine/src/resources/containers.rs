@@ -60,6 +60,7 @@ impl Database {
                     ts,
                     partitions: partitions.clone(),
                     epoch: Epoch(1),
+                    moves: Vec::new(),
                     policies: Policies { current: 1, former: Vec::new() },
                     lsn: Lsn(0),
                 };
@@ -147,7 +148,7 @@ impl Database {
                 if let Some(offer) = catalog.offer_of(&container.rid.to_string()) {
                     changes.delete_offer(offer);
                 }
-                let ids: Vec<PartitionId> = container.partitions.iter().map(|p| p.id).collect();
+                let ids: Vec<PartitionId> = container.partition_ids().collect();
                 Ok((changes, ids))
             })
             .await?;

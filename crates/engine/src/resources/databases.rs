@@ -78,7 +78,7 @@ impl Database {
                 let mut partitions = Vec::new();
                 for container in catalog.containers(database.rid) {
                     changes.delete_container_with_database(container);
-                    partitions.extend(container.partitions.iter().map(|p| p.id));
+                    partitions.extend(container.partition_ids());
                     if let Some(offer) = catalog.offer_of(&container.rid.to_string()) {
                         changes.delete_offer(offer);
                     }

@@ -30,7 +30,7 @@ const PAGE_RESOURCES_MAX: usize = 1_000;
 
 impl Database {
     /// Commits what `prepare` makes of the current catalog, preparing again after a conflict.
-    async fn change<T>(
+    pub(crate) async fn change<T>(
         &self,
         prepare: impl Fn() -> Result<(Changes, T)> + Send + Sync,
     ) -> Result<T> {
@@ -47,7 +47,7 @@ impl Database {
 
     /// Lets go of partitions that nothing refers to any more. What cannot be dropped now is dropped
     /// at the next start, so a failure here is none of the request, which is committed.
-    fn let_go(&self, partitions: &[PartitionId]) {
+    pub(crate) fn let_go(&self, partitions: &[PartitionId]) {
         if let Err(error) = self.store.drop_partitions(partitions) {
             tracing::warn!(%error, "partitions are left over until the next start");
         }

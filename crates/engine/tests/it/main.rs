@@ -11,6 +11,7 @@ mod harness;
 mod items;
 mod lists;
 mod model;
+mod moves;
 mod policy_change;
 mod query;
 mod query_property;

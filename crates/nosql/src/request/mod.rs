@@ -180,6 +180,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ListPartitions { .. } => ("ListPartitions", Runs::Inline),
         Op::DescribePartitions { .. } => ("DescribePartitions", Runs::InPool),
         Op::LocateKey { .. } => ("LocateKey", Runs::Inline),
+        Op::SplitPartition { .. } => ("SplitPartition", Runs::InPool),
+        Op::MergePartitions { .. } => ("MergePartitions", Runs::InPool),
         Op::ReadOffer { .. } => ("ReadOffer", Runs::Inline),
         Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),

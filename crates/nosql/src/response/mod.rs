@@ -176,7 +176,10 @@ fn success(
             headers::put(&mut headers, header::ETAG, quoted(&etag));
             empty(StatusCode::NOT_MODIFIED, headers)
         }
-        Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),
+        // No request of this wire asks for a move.
+        Outcome::Deleted | Outcome::Statistics { .. } | Outcome::MovePlanned { .. } => {
+            empty(StatusCode::NO_CONTENT, headers)
+        }
     }
 }
 

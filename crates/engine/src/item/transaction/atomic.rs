@@ -58,11 +58,12 @@ impl Database {
     ) -> Result<Vec<BatchResult>> {
         let key = key_of_request(container, header)?;
         let epk = container.definition.partition_key.epk(&key);
-        let partition = &container.partitions[container.partition_index(&epk)];
         let home = Home { epk, key: key.into() };
         let member = |operation| Member::of(container, &home, operation);
         let mut members: Vec<Member> = operations.into_iter().map(member).collect();
+        let mut container = Arc::clone(container);
         for _ in 0..ATTEMPTS_MAX {
+            let partition = &container.partitions[container.partition_index(&home.epk)];
             let mut view = Overlay::new(self.open_partition(work, partition)?);
             // A batch that reads must not show less than the client has seen.
             if members.iter().any(Member::reads) {
@@ -84,7 +85,11 @@ impl Database {
                     return Ok(results);
                 }
                 Err(StorageError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    container = self.after_move(&container, error).await?;
+                    work.container = Some(Arc::clone(&container));
+                    members.iter_mut().for_each(|member| member.follow(&container));
+                }
             }
         }
         Err(Error::retry_with(
@@ -168,6 +173,14 @@ impl Member {
             step => step,
         };
         Member { step, returns, rid: None }
+    }
+
+    /// Goes to where its item lives after a move.
+    fn follow(&mut self, container: &Arc<Container>) {
+        if let Ok(step) = &mut self.step {
+            step.place = step.place.within(Arc::clone(container));
+        }
+        self.rid = None;
     }
 
     fn reads(&self) -> bool {

@@ -6,13 +6,14 @@
 //! logical partition if unique keys or renamed items connect its items. A client that wants to stop
 //! at the first error gets one after the other.
 //!
-//! A client sends a bulk to the partition that it believes responsible. If that is gone the whole
-//! request is refused, for the client to look up the ranges again.
+//! A client sends a bulk to the partition that it believes responsible. If that is gone, or about to
+//! be, the whole request is refused, for the client to look up the ranges again. A move that begins
+//! to complete when the bulk is under way is waited for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use partita_model::{Charge, Error, Result, limits};
+use partita_model::{Charge, Error, ErrorKind, Result, limits};
 
 use super::join::{self, Boxed};
 use super::{Step, What, done, left_undone, size};
@@ -49,6 +50,14 @@ impl Database {
         operations: Vec<BatchOperation>,
     ) -> Result<Vec<BatchResult>> {
         let partition = addressed(container, range_id)?;
+        if self.is_fenced(partition.id) {
+            return Err(Error::new(
+                ErrorKind::RangeMoving,
+                format!(
+                    "The partition key range '{range_id}' is completing a split or merge: retry"
+                ),
+            ));
+        }
         // Also a bulk whose operations all fail tells how far its partition was.
         drop(self.open_partition(work, partition)?);
         let member = |operation| Member::of(container, partition, operation);

@@ -1,0 +1,112 @@
+//! The end of a move: the sources rest, what came last is brought over, the catalog changes.
+//!
+//! From the moment of sealing writers wait, so there is little left to do by then: following has
+//! just reached the end of the feeds. If anything fails before the catalog's commit, the sources
+//! are unsealed and the move follows on. Once that commit was submitted, its failure is not known
+//! to be one; then the catalog is read again, and a source is unsealed only if it is still in it.
+
+use partita_model::{Epoch, Error, Lsn, Result};
+use partita_storage::{PartitionId, StorageError};
+
+use super::Retired;
+use super::copy::{Reached, Stream};
+use super::fence::Fence;
+use crate::catalog::{Changes, Container, Move, Partition};
+use crate::database::Database;
+use crate::maintenance::MaintenanceBudget;
+use crate::wait::block_on;
+
+/// How often the catalog's change is prepared: others change the container rarely.
+const ATTEMPTS_MAX: usize = 20;
+
+/// Chunks of what came last: nobody else writes, so they may be large.
+const LAST: MaintenanceBudget = MaintenanceBudget { items_max: 512, bytes_max: 4 << 20 };
+
+impl Database {
+    /// Cuts over to the targets of a move whose streams have reached their ends.
+    pub(super) fn finish_move(
+        &self,
+        container: &Container,
+        under_way: &Move,
+        streams: &[Stream<'_>],
+    ) -> Result<()> {
+        let is_source = |partition: &&Partition| under_way.sources.contains(&partition.range_id);
+        let sources = container.partitions.iter().filter(is_source);
+        let ids: Vec<PartitionId> = sources.map(|partition| partition.id).collect();
+        let mut fence = Fence::new(&*self.store, &self.moves.fences, ids.clone());
+        let mut last = Lsn(0);
+        for id in &ids {
+            last = last.max(self.store.seal(*id)?);
+        }
+        for stream in streams {
+            while self.copy_some(container, stream, &LAST)? != Reached::End {}
+        }
+        for target in &under_way.targets {
+            self.lift(target, last)?;
+        }
+        let epoch = self.cut_over(container, under_way, &mut fence)?;
+        drop(fence);
+        self.moves.retired().push(Retired { container: container.rid, epoch, ids });
+        self.forget_cursors(streams);
+        self.moves.ask_for_a_look();
+        let children: Vec<u32> = under_way.targets.iter().map(|target| target.range_id).collect();
+        tracing::info!(
+            container = container.alt_link(),
+            parents = ?under_way.sources,
+            ?children,
+            "a move is done"
+        );
+        Ok(())
+    }
+
+    /// The commit that changes sources for targets; the new epoch.
+    fn cut_over(
+        &self,
+        known: &Container,
+        under_way: &Move,
+        fence: &mut Fence<'_>,
+    ) -> Result<Epoch> {
+        for _ in 0..ATTEMPTS_MAX {
+            let current = self.container_by_rid(known.rid);
+            let changed = current.as_ref().and_then(|current| with_targets(current, under_way));
+            let (Some(current), Some(changed)) = (current, changed) else {
+                // Whoever ended it: the sources are nobody's any more.
+                fence.stays_sealed = true;
+                return Err(Error::retry_with("the move was ended, or its container deleted"));
+            };
+            let mut changes = Changes::default();
+            changes.replace_container(&changed);
+            fence.stays_sealed = true;
+            match block_on(self.catalog.commit(changes)) {
+                Ok(()) => return Ok(changed.epoch),
+                Err(StorageError::Conflict { .. }) => fence.stays_sealed = false,
+                Err(error) => {
+                    self.catalog.read_again(&current)?;
+                    let now = self.container_by_rid(known.rid);
+                    return match now {
+                        Some(now) if now.epoch == changed.epoch => Ok(changed.epoch),
+                        _ => {
+                            fence.stays_sealed = false;
+                            Err(error.into())
+                        }
+                    };
+                }
+            }
+        }
+        Err(Error::retry_with("the container is being changed by many at once"))
+    }
+}
+
+/// A container after a move; None if the move is not one of its own any more.
+fn with_targets(container: &Container, under_way: &Move) -> Option<Container> {
+    let first = under_way.targets.first()?.id;
+    let is_this = |other: &Move| other.targets.iter().any(|target| target.id == first);
+    let at = container.moves.iter().position(is_this)?;
+    let mut changed = container.clone();
+    let done = changed.moves.remove(at);
+    changed.partitions.retain(|partition| !done.sources.contains(&partition.range_id));
+    changed.partitions.extend(done.targets);
+    changed.partitions.sort_by(|a, b| a.epks.min.cmp(&b.epks.min));
+    changed.epoch = Epoch(container.epoch.0 + 1);
+    Some(changed)
+}

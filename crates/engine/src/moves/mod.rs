@@ -1,0 +1,148 @@
+//! Moves: partitions that are split or merged while they serve.
+//!
+//! A move fills new partitions (its *targets*) with what old ones (its *sources*) hold, and puts
+//! them in their place. Reads and writes go on all the time. A split has one source and two
+//! targets, a merge two neighbours and one target; the machine is the same.
+//!
+//! ```text
+//! planned    the targets exist in the store and in the container's record; nobody else knows them
+//! copying    items of the sources are copied in key order, chunk by chunk
+//! following  the sources' feeds are read from their beginning: their records are copied, and the
+//!            items that changed since copying began are brought to what they are now
+//! fenced     the sources are sealed; what came last is brought over
+//! cut over   one commit of the catalog: sources out, targets in, a new epoch
+//! cleaned    the sources are dropped, once no operation knows the container as it was
+//! ```
+//!
+//! Reading order: [`plan`] (what is asked for), [`choose`] (where to divide), [`triggers`] (what
+//! asks on its own account), [`copy`] (copying and following), [`cutover`], [`fence`] (how writers
+//! wait).
+//!
+//! **What survives a crash.** A move is in the container's record from its first moment to its
+//! last. How far copying and following are is a record in the target, written in the batch of what
+//! it speaks of. Sealing is forgotten by a restart, and so is nothing else: the move follows on.
+//! Partitions that no record knows are dropped when the database opens.
+//!
+//! **LSNs.** A target begins at its source's LSN, and its last batch before the cutover lifts it
+//! above all of its sources: what clients have seen of a source (session tokens, continuations of
+//! the change feed) they have seen of the target, and what is written later comes later.
+//!
+//! **Writers** never see a move. One that meets a sealed partition waits for the cutover, or for
+//! its failure, and prepares again where its item lives then.
+
+mod choose;
+mod copy;
+mod cutover;
+mod fence;
+mod plan;
+mod triggers;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use partita_model::{ContainerRid, Epoch, ErrorKind, Result};
+use partita_storage::PartitionId;
+
+use self::fence::Fences;
+pub(crate) use self::triggers::Growth;
+use crate::catalog::Container;
+use crate::database::Database;
+use crate::maintenance::{Maintenance, MaintenanceBudget};
+
+/// What moves need in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    fences: Fences,
+    retired: Mutex<Vec<Retired>>,
+    /// Something grew, or was given more throughput: see `triggers.rs`.
+    look: AtomicBool,
+    /// Partitions that should be split and cannot be: told once.
+    indivisible: Mutex<HashSet<PartitionId>>,
+}
+
+/// The sources of a move that is done.
+#[derive(Clone, Debug)]
+struct Retired {
+    container: ContainerRid,
+    /// The first epoch without them.
+    epoch: Epoch,
+    ids: Vec<PartitionId>,
+}
+
+impl Moves {
+    fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn indivisible(&self) -> MutexGuard<'_, HashSet<PartitionId>> {
+        self.indivisible.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a look at what should be split.
+    pub(crate) fn ask_for_a_look(&self) {
+        self.look.store(true, Ordering::Release);
+    }
+}
+
+impl Database {
+    /// Takes one step of the moves there are, or begins one that is due.
+    pub(crate) fn move_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+        if self.moves.look.swap(false, Ordering::AcqRel) {
+            self.plan_due_moves();
+        }
+        let mut result = Ok(Maintenance::Idle);
+        let moving: Vec<Arc<Container>> = {
+            let catalog = self.catalog.current();
+            catalog.all_containers().filter(|c| !c.moves.is_empty()).map(Arc::clone).collect()
+        };
+        for container in moving {
+            match self.advance(&container, budget) {
+                Ok(()) => return Ok(Maintenance::Busy),
+                // Its partitions went away with it.
+                Err(error) if error.kind == ErrorKind::RetryWith && !self.is_moving(&container) => {
+                    return Ok(Maintenance::Busy);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        match (result, self.drop_retired()?) {
+            (Ok(Maintenance::Idle), cleaned) => Ok(cleaned),
+            (result, _) => result,
+        }
+    }
+
+    /// One step of a container's first move.
+    fn advance(&self, container: &Container, budget: &MaintenanceBudget) -> Result<()> {
+        let Some(under_way) = container.moves.first() else { return Ok(()) };
+        let streams = copy::streams(container, under_way)?;
+        for stream in &streams {
+            if self.copy_some(container, stream, budget)? == copy::Reached::Middle {
+                return Ok(());
+            }
+        }
+        self.finish_move(container, under_way, &streams)
+    }
+
+    /// Is the first move of this container still under way?
+    fn is_moving(&self, known: &Container) -> bool {
+        let target = |container: &Container| Some(container.moves.first()?.targets.first()?.id);
+        let now = self.container_by_rid(known.rid);
+        now.is_some_and(|now| target(&now) == target(known))
+    }
+
+    /// Drops sources of moves that are done, unless an operation under way may still read them.
+    fn drop_retired(&self) -> Result<Maintenance> {
+        let retired = self.moves.retired().clone();
+        let mut result = Maintenance::Idle;
+        for old in retired {
+            if self.catalog.is_held_before(old.container, old.epoch) {
+                result = Maintenance::Blocked;
+                continue;
+            }
+            self.store.drop_partitions(&old.ids)?;
+            self.moves.retired().retain(|other| other.ids != old.ids);
+        }
+        Ok(result)
+    }
+}

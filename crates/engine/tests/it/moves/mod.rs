@@ -1,0 +1,63 @@
+//! Splits and merges: by themselves, under load, across restarts and failures.
+
+mod basics;
+
+use std::collections::BTreeMap;
+
+use partita_engine::{Maintenance, MaintenanceBudget, Op, Outcome, Partition, Scope, SplitAt};
+use partita_model::{Epk, Value};
+
+use crate::harness::*;
+
+/// Small steps, so that a move has many.
+pub(crate) const STEP: MaintenanceBudget = MaintenanceBudget { items_max: 3, bytes_max: 1 << 20 };
+
+impl Bench {
+    pub(crate) fn split(&self, range_id: u32, at: SplitAt) -> partita_engine::Reply {
+        self.run(Op::SplitPartition { container: path(), range_id: range_id.to_string(), at })
+    }
+
+    pub(crate) fn merge(&self, ids: [u32; 2]) -> partita_engine::Reply {
+        let range_ids = ids.iter().map(u32::to_string).collect();
+        self.run(Op::MergePartitions { container: path(), range_ids })
+    }
+
+    /// Maintains until there is nothing to do.
+    pub(crate) fn settle(&self) {
+        for _ in 0..100_000 {
+            if self.database.maintain(&STEP).unwrap() == Maintenance::Idle {
+                return;
+            }
+        }
+        panic!("maintenance does not come to an end");
+    }
+
+    /// The partitions, which cover everything once and in order.
+    pub(crate) fn partitions(&self) -> Vec<Partition> {
+        let reply = self.run(Op::ListPartitions { container: path(), known: None });
+        let partitions = reply.container.unwrap().partitions.clone();
+        assert_eq!(partitions.first().unwrap().epks.min, Epk::min());
+        assert_eq!(partitions.last().unwrap().epks.max, Epk::max());
+        for pair in partitions.windows(2) {
+            assert_eq!(pair[0].epks.max, pair[1].epks.min);
+            assert!(pair[0].epks.min < pair[0].epks.max);
+        }
+        partitions
+    }
+
+    pub(crate) fn range_ids(&self) -> Vec<u32> {
+        self.partitions().iter().map(|partition| partition.range_id).collect()
+    }
+
+    /// All items by id.
+    pub(crate) fn everything(&self) -> BTreeMap<String, Value> {
+        self.list(&Scope::All, 100).into_iter().map(|item| (text(&item, "id"), item)).collect()
+    }
+}
+
+pub(crate) fn planned(reply: &partita_engine::Reply) -> (Vec<u32>, Vec<u32>) {
+    match &reply.result {
+        Ok(Outcome::MovePlanned { parents, children }) => (parents.clone(), children.clone()),
+        other => panic!("no move: {other:?}"),
+    }
+}
