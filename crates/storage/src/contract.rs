@@ -16,8 +16,8 @@
 //! - **Durable, then visible.** A ticket resolves after the batch is on stable storage, and no
 //!   snapshot shows a batch before that. A snapshot taken after a ticket resolved shows the batch.
 //! - **In order.** Batches of one partition are decided in the order of their submission. Each
-//!   committed batch gets the partition's next LSN, or the later one that it asks for: no reuse, and
-//!   no gaps that nobody asked for, not even across a restart.
+//!   committed batch gets the partition's next LSN, or the later one that it asks for: no reuse,
+//!   and no gaps that nobody asked for, not even across a restart.
 //! - **Optimistic.** A batch whose expectations do not hold changes nothing, takes no LSN, and
 //!   resolves to [`StorageError::Conflict`]. An expectation sees all batches decided before it.
 //! - **Stamped.** Every record carries the LSN of the commit that wrote it last.

@@ -64,7 +64,7 @@ impl StorageError {
 
 impl From<StorageError> for partita_model::Error {
     /// What a failure of the store means to the one who asked the database. Conflicts and lost or
-    /// sealed partitions are the engine's to handle before they get here; a retry is right for both.
+    /// sealed partitions are the engine's to handle before they get here; a retry is right then.
     fn from(error: StorageError) -> partita_model::Error {
         use partita_model::ErrorKind;
         let kind = match &error {

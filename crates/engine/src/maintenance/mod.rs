@@ -5,8 +5,8 @@
 //! they like. A step is bounded, so that it can be stopped at any moment, and what is left to do
 //! follows from the catalog, so that a restart forgets nothing.
 //!
-//! There are two such jobs: moving items between partitions (`moves/`), and indexing items anew after
-//! a change of the policy (`reindex.rs`).
+//! There are two such jobs: moving items between partitions (`moves/`), and indexing items anew
+//! after a change of the policy (`reindex.rs`).
 
 mod pass;
 mod reindex;

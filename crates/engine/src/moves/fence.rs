@@ -157,7 +157,7 @@ mod tests {
                     [0; 4].map(|_| scope.spawn(|| block_on(fences.opened_since(openings))));
                 fence.stays_sealed = stays_sealed;
                 drop(fence);
-                waiters.map(|waiter| waiter.join().unwrap());
+                waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             });
             assert_eq!(fences.closed(P), None);
             let written = store.submit(P, partita_storage::Batch::new()).wait();

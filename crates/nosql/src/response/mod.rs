@@ -172,15 +172,17 @@ fn success(
             let rows = permissions.iter().map(|p| frame.tokens.with_token(p, seconds)).collect();
             feed(&user.rid.to_string(), "Permissions", rows, continuation, headers)
         }
-        Outcome::NotModified { etag } => {
-            headers::put(&mut headers, header::ETAG, quoted(&etag));
-            empty(StatusCode::NOT_MODIFIED, headers)
-        }
+        Outcome::NotModified { etag } => not_modified(&etag, headers),
         // No request of this wire asks for a move.
         Outcome::Deleted | Outcome::Statistics { .. } | Outcome::MovePlanned { .. } => {
             empty(StatusCode::NO_CONTENT, headers)
         }
     }
+}
+
+fn not_modified(etag: &str, mut headers: HeaderMap) -> Response {
+    headers::put(&mut headers, header::ETAG, quoted(etag));
+    empty(StatusCode::NOT_MODIFIED, headers)
 }
 
 fn ok(headers: HeaderMap, body: impl Into<Bytes>) -> Response {

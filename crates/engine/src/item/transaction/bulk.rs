@@ -6,9 +6,9 @@
 //! logical partition if unique keys or renamed items connect its items. A client that wants to stop
 //! at the first error gets one after the other.
 //!
-//! A client sends a bulk to the partition that it believes responsible. If that is gone, or about to
-//! be, the whole request is refused, for the client to look up the ranges again. A move that begins
-//! to complete when the bulk is under way is waited for.
+//! A client sends a bulk to the partition that it believes responsible. If that is gone, or about
+//! to be, the whole request is refused, for the client to look up the ranges again. A move that
+//! begins to complete when the bulk is under way is waited for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
