@@ -59,6 +59,7 @@ fn reads(op: &Op) -> bool {
         | Op::ListOffers { .. }
         | Op::ReadItem { .. }
         | Op::ListItems { .. }
+        | Op::ReadChanges { .. }
         | Op::Query { .. }
         | Op::PlanQuery { .. }
         | Op::ListConflicts { .. }

@@ -1,18 +1,20 @@
 //! Checking that a database is whole: every item with its index entries, nothing without an item.
 //!
 //! For each partition what should be there is computed from the items alone and compared with what
-//! is there: index entries, shapes, resource ids, unique keys, heads and totals. A difference is a
+//! is there: index entries, shapes, resource ids, unique keys, heads and totals, and the record of
+//! every item's last change in the feed. A difference is a
 //! finding; a whole database has none, whatever happened to the process that wrote it. It reads
 //! everything, so it is for tests and for `partita check`, not for serving.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use partita_model::Result;
+use partita_model::{Lsn, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, counter};
 
 use crate::catalog::{Container, Partition};
 use crate::database::Database;
+use crate::feed::Change;
 use crate::index::Shape;
 use crate::item::derived;
 use crate::keys::{self, Total};
@@ -55,6 +57,8 @@ struct Expected {
     /// The shapes in use with their paths.
     shapes: BTreeMap<u64, Vec<u8>>,
     heads: BTreeMap<Vec<u8>, i64>,
+    /// The items with the LSNs of their last changes.
+    changes: BTreeSet<(Lsn, Vec<u8>)>,
     items: i64,
     bytes: i64,
     excluded: i64,
@@ -118,6 +122,7 @@ fn check_partition(
     wrong.extend(expected.entries.keys().map(|key| format!("index entry {key:02x?} is missing")));
     check_shapes(view, expected.shapes.clone(), &mut wrong)?;
     check_counters(view, &mut expected, &mut wrong)?;
+    check_feed(view, expected.changes, &mut wrong)?;
     Ok(wrong)
 }
 
@@ -165,6 +170,7 @@ fn expect_item(
     expected.excluded += i64::from(record.asked == Indexing::Exclude);
     *expected.heads.entry(keys::head(&key.epk, &key.key)).or_default() +=
         keys::head_delta(1, bytes);
+    expected.changes.insert((record.changed_at(entry.record.lsn), entry.key.to_vec()));
     let derived = derived(container, &key, &record)?;
     for pointer in derived.pointers {
         expected.entries.entry(pointer).or_default().push(entry.key.to_vec());
@@ -173,6 +179,27 @@ fn expect_item(
         expected.entries.entry(key).or_default().push(Vec::new());
     }
     expected.shapes.extend(derived.shape);
+    Ok(())
+}
+
+/// The feed names every item under the LSN of its last change. It names others, too: what was
+/// changed again or deleted.
+fn check_feed(
+    view: &dyn Snapshot,
+    mut changes: BTreeSet<(Lsn, Vec<u8>)>,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    for_each(view, Space::Feed, everything(), &mut |entry| {
+        match (keys::feed_lsn(&entry.key), Change::decode(&entry.record.value)) {
+            (Some(lsn), Ok(change)) => drop(changes.remove(&(lsn, change.item_key.to_vec()))),
+            (_, _) => wrong.push(format!("record {:02x?} of the feed is damaged", &entry.key[..])),
+        }
+        Ok(())
+    })?;
+    let missing = |(lsn, key): &(Lsn, Vec<u8>)| {
+        format!("the feed lacks the change of item {key:02x?} at LSN {lsn}")
+    };
+    wrong.extend(changes.iter().map(missing));
     Ok(())
 }
 

@@ -40,6 +40,7 @@ pub struct EngineSettings {
     pub default_consistency: Consistency,
     pub query: QuerySettings,
     pub partitions: PartitionSettings,
+    pub change_feed: ChangeFeedSettings,
 }
 
 /// How far a partition may grow. The service's numbers by default; tests make them small.
@@ -114,12 +115,38 @@ impl Default for QuerySettings {
     }
 }
 
+/// How far a page of the change feed may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeFeedSettings {
+    /// Items of a page when the client does not say: as the service does.
+    pub page_items_default: usize,
+    /// Bytes of a page's items; what was committed together stays together all the same.
+    pub page_bytes_max: usize,
+    /// Records of the feed that a page may look at. One that found nothing by then is returned
+    /// empty, to be continued.
+    pub page_entries_max: u64,
+    /// The same in time.
+    pub page_millis_max: u64,
+}
+
+impl Default for ChangeFeedSettings {
+    fn default() -> ChangeFeedSettings {
+        ChangeFeedSettings {
+            page_items_default: 100,
+            page_bytes_max: limits::RESPONSE_BYTES_MAX,
+            page_entries_max: 1_000_000,
+            page_millis_max: 3_000,
+        }
+    }
+}
+
 impl Default for EngineSettings {
     fn default() -> EngineSettings {
         EngineSettings {
             default_consistency: Consistency::Session,
             query: QuerySettings::default(),
             partitions: PartitionSettings::default(),
+            change_feed: ChangeFeedSettings::default(),
         }
     }
 }
@@ -199,6 +226,7 @@ impl Database {
             Op::ListItems { container, scope, page } => {
                 self.list_items(work, &container, &scope, &page)
             }
+            Op::ReadChanges { container, request } => self.read_changes(work, &container, &request),
             Op::Query { container, query } => self.query(work, &container, &query),
             Op::PlanQuery { container, query } => self.plan_query(work, &container, &query),
             Op::Batch { container, operations, mode } => {
@@ -268,6 +296,7 @@ impl Database {
             | Op::PatchItem { .. }
             | Op::DeleteItem { .. }
             | Op::ListItems { .. }
+            | Op::ReadChanges { .. }
             | Op::Query { .. }
             | Op::PlanQuery { .. }
             | Op::DeletePartitionKey { .. }

@@ -10,7 +10,7 @@
 //!         04 shape  shape · rid                              → nothing (index/shape.rs)
 //!         05 paths  shape                                    → its paths
 //!         06 composite index · columns · rid                 → nothing (index/composite.rs)
-//! Feed    (LSN, given by the store) · ordinal                → what changed (feed.rs)
+//! Feed    (LSN, given by the store) · ordinal · …            → what changed (feed.rs)
 //! Meta    01 head   epk · partition key                      → counter: items and bytes
 //!         02 total  which                                    → counter
 //!         03 mark   —                                        → rids below it are taken
@@ -27,7 +27,7 @@
 use std::ops::Bound;
 
 use partita_model::keycode::{self, Reader};
-use partita_model::{Epk, EpkRange, PartitionKey};
+use partita_model::{Epk, EpkRange, Error, Lsn, PartitionKey, Result};
 use partita_storage::KeyRange;
 
 use crate::index::{self, EntryValue};
@@ -361,6 +361,27 @@ pub(crate) fn move_cursor(source: u32) -> Vec<u8> {
     let mut out = vec![MOVE_CURSOR];
     out.extend_from_slice(&source.to_be_bytes());
     out
+}
+
+/// The LSN under which a record of the feed is filed.
+pub(crate) fn feed_lsn(key: &[u8]) -> Option<Lsn> {
+    key.first_chunk().map(|lsn| Lsn(u64::from_be_bytes(*lsn)))
+}
+
+/// The records of the feed after an LSN.
+pub(crate) fn feed_after(lsn: Lsn) -> KeyRange {
+    let start = match lsn.0.checked_add(1) {
+        Some(next) => Bound::Included(next.to_be_bytes().to_vec()),
+        // Nobody gets this LSN, so there is nothing after it.
+        None => Bound::Excluded(vec![0xFF; 64]),
+    };
+    KeyRange { start, end: Bound::Unbounded }
+}
+
+/// The records of the feed behind this one that have the same LSN.
+pub(crate) fn rest_of_commit(key: &[u8]) -> Result<KeyRange> {
+    let lsn = key.get(..8).ok_or_else(|| Error::corrupt("a key of the feed is cut short"))?;
+    Ok(KeyRange { start: Bound::Excluded(key.to_vec()), end: KeyRange::prefix(lsn).end })
 }
 
 fn family(tag: u8) -> KeyRange {

@@ -9,7 +9,11 @@
 //! decides (a name wins; the whole path is of one kind).
 
 mod batch;
+<<<<<<< HEAD
 mod partitions;
+=======
+mod changes;
+>>>>>>> b2eb5f4 (engine, nosql: the change feed, latest version)
 mod query;
 mod users;
 
@@ -22,9 +26,13 @@ use partita_query::Filter;
 
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
+<<<<<<< HEAD
 pub use partitions::{
     KeyLocation, LogicalPartition, PartitionDescription, PartitionFigures, PartitionReport,
 };
+=======
+pub use changes::{ChangesFrom, ChangesRequest};
+>>>>>>> b2eb5f4 (engine, nosql: the change feed, latest version)
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
 };
@@ -226,6 +234,11 @@ pub enum Op {
         scope: Scope,
         page: PageRequest,
     },
+    /// A page of the change feed.
+    ReadChanges {
+        container: ContainerPath,
+        request: Box<ChangesRequest>,
+    },
     /// A page of a query's result.
     Query {
         container: ContainerPath,
@@ -398,6 +411,14 @@ pub enum Outcome {
     Items {
         items: Vec<ItemBody>,
         continuation: Option<String>,
+    },
+    /// What changed, in the order of commits.
+    Changes {
+        items: Vec<ItemBody>,
+        /// How far the reader is now.
+        etag: String,
+        /// The page ended before the end of the feed.
+        more: bool,
     },
     /// Rows as JSON texts.
     Query {

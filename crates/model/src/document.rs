@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use crate::id::Etag;
+use crate::id::{Etag, Lsn};
 use crate::json::{self, write_string};
 use crate::limits::DEPTH_MAX;
 use crate::path::PropertyPath;
@@ -307,6 +307,21 @@ pub fn stamp(compact: &str, system: &SystemProperties<'_>) -> String {
 /// The inverse of [`stamp`]: the text without the system's members.
 pub fn unstamp(text: &str) -> String {
     let mut out = user_members(text, 1);
+    out.push('}');
+    out
+}
+
+/// An item as the change feed shows it: its text with the member `_lsn`.
+pub fn with_lsn(text: &str, lsn: Lsn) -> String {
+    let mut out = String::with_capacity(text.len() + 28);
+    out.push('{');
+    // A user may have written back what the feed showed: the name is not the system's elsewhere.
+    for member in member_texts(text).filter(|member| !member.name.means("_lsn")) {
+        out.push_str(member.text);
+        out.push(',');
+    }
+    out.push_str("\"_lsn\":");
+    out.push_str(&lsn.0.to_string());
     out.push('}');
     out
 }

@@ -42,7 +42,7 @@ pub use clock::{Clock, Entropy, FixedClock, SeededEntropy};
 pub use consistency::Consistency;
 pub use document::{
     Document, Leaf, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp,
-    unstamp,
+    unstamp, with_lsn,
 };
 pub use epk::{Epk, EpkRange};
 pub use error::{Error, ErrorKind, Result};

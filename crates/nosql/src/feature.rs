@@ -10,7 +10,7 @@ use partita_model::Error;
 pub(crate) enum Feature {
     Addresses,
     Attachments,
-    ChangeFeed,
+    AllVersions,
     ClientEncryptionKeys,
     DistributedTransactions,
     StoredProcedures,
@@ -24,7 +24,7 @@ impl Feature {
         match self {
             Feature::Addresses => "direct mode (address resolution)",
             Feature::Attachments => "attachments",
-            Feature::ChangeFeed => "change feed",
+            Feature::AllVersions => "change feed mode 'all versions and deletes'",
             Feature::ClientEncryptionKeys => "client encryption keys",
             Feature::DistributedTransactions => "distributed transactions",
             Feature::StoredProcedures => "stored procedures",

@@ -47,6 +47,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         Op::PlanQuery { container, .. } => reads(container, Part::Definition),
         Op::ContainerStatistics { container } => reads(container, Part::Everything),
         Op::ListItems { container, scope, .. } => reads(container, part_of(scope)),
+        Op::ReadChanges { container, request } => reads(container, part_of(&request.scope)),
         Op::Query { container, query } => reads(container, part_of(&query.scope)),
         Op::ReadItem { path, .. } => reads(&path.container, Part::Item(path, None)),
         Op::PatchItem { path, .. } | Op::DeleteItem { path, .. } => {

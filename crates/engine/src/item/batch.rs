@@ -66,7 +66,7 @@ pub(super) fn build(
     way.change_entries(&mut batch, view, &mut counts)?;
     way.change_rid(&mut batch);
     way.change_uniques(&mut batch, view, now_seconds)?;
-    way.log(&mut batch);
+    way.log(&mut batch, now_seconds);
     Ok((batch, counts))
 }
 
@@ -190,9 +190,12 @@ impl Transition<'_> {
         Ok(())
     }
 
-    fn log(&self, batch: &mut Batch) {
+    fn log(&self, batch: &mut Batch, now_seconds: u64) {
+        let now = u32::try_from(now_seconds).unwrap_or(u32::MAX);
+        let ts = Some(self.new.map_or(now, |record| record.ts));
         let mut log = |position, kind, place: &Place| {
-            batch.log(feed::ordinal(position), feed::encode(kind, &place.item_key));
+            let change = feed::Change { kind, ts, item_key: &place.item_key };
+            batch.log(feed::ordinal(position), change.encode());
         };
         match (self.old.filter(|current| current.live), self.new) {
             (Some(_), Some(_)) if self.moves() => {

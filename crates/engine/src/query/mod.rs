@@ -26,6 +26,8 @@ mod route;
 mod stream;
 mod token;
 
+pub(crate) use self::route::{Area, area};
+
 use std::sync::Arc;
 
 use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
@@ -126,7 +128,7 @@ impl Database {
         let computed = &container.definition.computed_properties;
         let query = Query::parse(&request.text, &request.parameters, computed)?;
         let compiled_nanos = self.clock.monotonic_nanos();
-        let area = route::area(&container, &request.scope)?;
+        let area = area(&container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);
         route::check(&container, request, &query, &area, &filter)?;
         let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;

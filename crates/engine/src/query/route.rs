@@ -22,14 +22,14 @@ use crate::op::{QueryRequest, Scope, Serving};
 const RANGES_PER_PARTITION_MAX: usize = 64;
 
 /// The part of a container that a query is about.
-pub(super) struct Area {
-    pub(super) range: EpkRange,
+pub(crate) struct Area {
+    pub(crate) range: EpkRange,
     /// The partition key, or the beginning of one, that all items must have.
-    pub(super) only: Vec<KeyPart>,
+    pub(crate) only: Vec<KeyPart>,
 }
 
 /// The part that the request names.
-pub(super) fn area(container: &Container, scope: &Scope) -> Result<Area> {
+pub(crate) fn area(container: &Container, scope: &Scope) -> Result<Area> {
     let Scope::PartitionKey(header) = scope else {
         return Ok(Area { range: scope_epks(container, scope)?, only: Vec::new() });
     };

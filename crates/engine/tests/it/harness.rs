@@ -8,7 +8,7 @@ use partita_engine::{
     Scope, block_on,
 };
 use partita_model::{
-    ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
+    Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
 };
 use partita_query::Filter;
 use partita_storage::{MemoryStore, Store};
@@ -50,7 +50,7 @@ impl Bench {
         Bench::open(self.store, self.clock, 99, self.settings).unwrap()
     }
 
-    fn open(
+    pub(crate) fn open(
         store: Arc<dyn Store>,
         clock: Arc<FixedClock>,
         seed: u64,
@@ -61,6 +61,10 @@ impl Bench {
         let database =
             Database::open(Arc::clone(&store), handed, entropy, settings.clone()).ok()?;
         Some(Bench { database, clock, store, settings })
+    }
+
+    pub(crate) fn clock_seconds(&self) -> u64 {
+        self.clock.unix_millis() / 1_000
     }
 
     pub(crate) fn run(&self, op: Op) -> Reply {

@@ -5,6 +5,8 @@
 mod batch_model;
 mod batches;
 mod catalog;
+mod changes;
+mod changes_model;
 mod concurrency;
 mod describe;
 mod harness;

@@ -7,6 +7,7 @@ use partita_model::{Epk, EpkRange, Error, Patch, Result, binary_json};
 use partita_query::Filter;
 
 use super::batch::batch;
+use super::changes::changes;
 use super::{Incoming, if_match, not_allowed, partition_key, query, read_condition};
 use crate::feature::Feature;
 use crate::headers::{self, Headers, bad_value};
@@ -22,9 +23,7 @@ pub(super) fn items(
 ) -> Result<Op> {
     let headers = incoming.headers;
     match *incoming.method {
-        Method::GET if headers.text(&headers::A_IM)?.is_some() => {
-            Err(Feature::ChangeFeed.refusal())
-        }
+        Method::GET if headers.text(&headers::A_IM)?.is_some() => changes(container, headers),
         Method::GET => {
             Ok(Op::ListItems { container, scope: scope(headers)?, page: headers.page()? })
         }

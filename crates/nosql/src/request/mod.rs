@@ -6,6 +6,7 @@
 //! door gets the same answer.
 
 mod batch;
+mod changes;
 mod conflicts;
 mod items;
 mod metadata;
@@ -194,6 +195,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::InPool),
+        Op::ReadChanges { .. } => ("ReadChanges", Runs::InPool),
         Op::Query { .. } => ("Query", Runs::InPool),
         Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),

@@ -123,6 +123,7 @@ fn success(
             let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
             ok(headers, envelope(&items, container))
         }
+        Outcome::Changes { items, etag, more } => changes(items, &etag, more, container, headers),
         Outcome::Query { rows, continuation, report } => {
             query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
         }
@@ -212,6 +213,23 @@ fn item(
         return empty(status_of(change), headers);
     }
     with_body(status_of(change), headers, body.0)
+}
+
+/// A page of the change feed. Clients stop at 304, so that is the end of the feed and nothing else.
+fn changes(
+    items: Vec<ItemBody>,
+    etag: &str,
+    more: bool,
+    container: Option<&Container>,
+    mut headers: HeaderMap,
+) -> Response {
+    headers::put(&mut headers, header::ETAG, quoted(etag));
+    put_page(&mut headers, items.len(), None);
+    if items.is_empty() && !more {
+        return empty(StatusCode::NOT_MODIFIED, headers);
+    }
+    let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
+    with_body(StatusCode::OK, headers, envelope(&items, container))
 }
 
 /// A database, container or offer.

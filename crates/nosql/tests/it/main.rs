@@ -8,6 +8,7 @@ mod admin;
 mod bad_input;
 mod batches;
 mod binary_items;
+mod changes;
 mod conditions;
 mod items;
 mod metadata;

@@ -1,0 +1,100 @@
+//! The change feed as clients read it: what became of items, in the order of commits.
+//!
+//! Every partition has a line of LSNs, and its feed (`feed.rs`) names the items that each commit
+//! changed. A reader says how far it got, a page follows from there, and the page's ETag says how
+//! far it is now (`position.rs`). The server keeps nothing between two pages, and as the partitions
+//! that a partition is split into keep its LSNs, a reader goes on with what it has.
+//!
+//! The *latest version* mode shows an item where it changed last and nowhere else: of the records
+//! that name it only the one under the LSN of its stored version counts (`page.rs`). Deleted and
+//! expired items are not shown. Changes that were committed together are on one page together.
+//!
+//! A page that finds nothing goes on looking, for clients take an empty answer for the end. Only
+//! one that has looked at very much returns empty-handed before the end, and says that it is not
+//! through.
+
+mod page;
+mod position;
+
+use partita_model::{EpkRange, Error, Lsn, Result};
+
+use self::page::{Page, Part};
+use self::position::Position;
+use crate::catalog::{Container, Partition};
+use crate::context::Work;
+use crate::database::Database;
+use crate::op::{ChangesFrom, ChangesRequest, ContainerPath, Outcome, Scope};
+use crate::query::{Area, area};
+
+impl Database {
+    pub(crate) fn read_changes(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        request: &ChangesRequest,
+    ) -> Result<Outcome> {
+        let container = self.item_container(work, path)?.container;
+        let area = area(&container, &request.scope)?;
+        let after = match &request.from {
+            ChangesFrom::Etag(etag) => Some(Position::parse(etag)?),
+            ChangesFrom::Beginning | ChangesFrom::Now => None,
+        };
+        work.usage.reads = 1;
+        let mut page = Page::new(self, request);
+        let mut reached = Vec::new();
+        for (partition, epks) in parts(&container, &request.scope, &area)? {
+            let view = self.open_partition(work, partition)?;
+            self.check_session(work, partition, view.lsn())?;
+            let from = match (&request.from, &after) {
+                (ChangesFrom::Now, _) => view.lsn(),
+                (_, Some(after)) => known(after.of(partition)?, view.lsn())?,
+                (_, None) => Lsn(0),
+            };
+            let part = Part::new(&container, &epks, &area.only);
+            reached.push((partition.range_id, page.walk(&part, &*view, from)?));
+        }
+        work.usage.entries_scanned = page.items.len() as u64;
+        work.usage.read_bytes = page.bytes as u64;
+        let etag = Position::of_parts(&reached).to_string();
+        Ok(Outcome::Changes { items: page.items, etag, more: page.more })
+    }
+}
+
+/// The partitions that a reader asks, and which of their EPKs.
+fn parts<'c>(
+    container: &'c Container,
+    scope: &Scope,
+    area: &Area,
+) -> Result<Vec<(&'c Partition, EpkRange)>> {
+    let named = |partition: &Partition| match scope {
+        // Also a range with none of the EPKs is asked: it knows how far it is.
+        Scope::Range { id, .. } => partition.range_id.to_string() == *id,
+        Scope::All | Scope::PartitionKey(_) | Scope::Epks(_) => {
+            partition.epks.overlaps(&area.range)
+        }
+    };
+    let parts: Vec<_> = container
+        .partitions
+        .iter()
+        .filter(|partition| named(partition))
+        .map(|partition| {
+            let nothing = || EpkRange { min: area.range.min.clone(), max: area.range.min.clone() };
+            (partition, partition.epks.intersect(&area.range).unwrap_or_else(nothing))
+        })
+        .collect();
+    match parts.is_empty() {
+        true => Err(Error::bad_request("The range of EPKs to read the change feed of is empty.")),
+        false => Ok(parts),
+    }
+}
+
+/// A reader cannot be further than the partition. It would miss what is written until then.
+fn known(reader: Lsn, partition: Lsn) -> Result<Lsn> {
+    if reader <= partition {
+        return Ok(reader);
+    }
+    Err(Error::bad_request(format!(
+        "Invalid Continuation Token: the change feed was read up to LSN {reader}, and the partition \
+         is at {partition}. The ETag is from another container, or from before data was restored"
+    )))
+}

@@ -1,0 +1,169 @@
+//! A page of the change feed under construction.
+//!
+//! Walks the records of a partition's feed after an LSN, all records of one LSN at a time, and ends
+//! between two LSNs: when it has enough items or bytes, when it has looked at enough records or
+//! long enough, or at the end of the feed.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use partita_model::{Clock, EpkRange, Error, KeyPart, Lsn, Result, with_lsn};
+use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
+
+use crate::catalog::Container;
+use crate::database::{ChangeFeedSettings, Database};
+use crate::feed::{Change, Kind};
+use crate::keys;
+use crate::op::{ChangesRequest, ItemBody};
+use crate::record::ItemRecord;
+
+/// One read of the feed.
+const CHUNK: ScanLimit = ScanLimit { entries_max: 256, bytes_max: 1 << 20 };
+/// The records of one commit, which come together whatever they are.
+const COMMIT: ScanLimit = ScanLimit { entries_max: usize::MAX, bytes_max: usize::MAX };
+
+pub(super) struct Page<'a> {
+    clock: &'a dyn Clock,
+    settings: &'a ChangeFeedSettings,
+    items_max: usize,
+    /// Nothing that changed before, in Unix seconds.
+    since: u64,
+    now_seconds: u64,
+    started_nanos: u64,
+    looked_at: u64,
+    pub(super) items: Vec<ItemBody>,
+    pub(super) bytes: usize,
+    /// It ended before the end.
+    pub(super) more: bool,
+}
+
+/// The part of a partition that is asked for.
+pub(super) struct Part<'a> {
+    container: &'a Container,
+    /// The keys of the items in the range of EPKs.
+    keys: KeyRange,
+    /// What their partition keys begin with: two keys may have one EPK.
+    only: &'a [KeyPart],
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn new(container: &'a Container, epks: &EpkRange, only: &'a [KeyPart]) -> Part<'a> {
+        Part { container, keys: keys::items_in(epks), only }
+    }
+
+    fn holds(&self, item_key: &[u8]) -> Result<bool> {
+        if !self.keys.contains(item_key) || self.only.is_empty() {
+            return Ok(self.keys.contains(item_key));
+        }
+        let components = self.container.definition.partition_key.paths.len();
+        let key = keys::parse_item(item_key, components)
+            .ok_or_else(|| Error::corrupt("the key of a changed item is damaged"))?;
+        Ok(key.key.0.starts_with(self.only))
+    }
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(database: &'a Database, request: &ChangesRequest) -> Page<'a> {
+        let settings = &database.settings.change_feed;
+        Page {
+            clock: &*database.clock,
+            settings,
+            items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
+            since: request.since.unwrap_or(0),
+            now_seconds: database.now_seconds(),
+            started_nanos: database.clock.monotonic_nanos(),
+            looked_at: 0,
+            items: Vec::new(),
+            bytes: 0,
+            more: false,
+        }
+    }
+
+    /// Adds what changed in a part after an LSN; the LSN up to which everything was looked at.
+    pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot, from: Lsn) -> Result<Lsn> {
+        let mut reached = from;
+        while reached < view.lsn() {
+            let (entries, more) = commits_after(view, reached)?;
+            for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key))
+            {
+                if self.is_full() {
+                    self.more = true;
+                    return Ok(reached);
+                }
+                reached = lsn_of(commit)?;
+                self.looked_at += commit.len() as u64;
+                self.add_latest(part, view, commit, reached)?;
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(reached.max(view.lsn()))
+    }
+
+    fn is_full(&self) -> bool {
+        let nanos = self.clock.monotonic_nanos().saturating_sub(self.started_nanos);
+        self.items.len() >= self.items_max
+            || self.bytes >= self.settings.page_bytes_max
+            || self.looked_at >= self.settings.page_entries_max
+            || nanos / 1_000_000 >= self.settings.page_millis_max
+    }
+
+    /// Adds the items of a commit that have not changed since.
+    fn add_latest(
+        &mut self,
+        part: &Part<'_>,
+        view: &dyn Snapshot,
+        commit: &[Entry],
+        lsn: Lsn,
+    ) -> Result<()> {
+        let mut item_keys = Vec::new();
+        for change in last_changes(commit)? {
+            let old = change.ts.is_some_and(|ts| u64::from(ts) < self.since);
+            if change.kind != Kind::Delete && !old && part.holds(change.item_key)? {
+                item_keys.push(change.item_key.to_vec());
+            }
+        }
+        for stored in view.get_many(Space::Items, &item_keys)?.into_iter().flatten() {
+            let record = ItemRecord::decode(&stored.value)?;
+            let default_ttl = part.container.definition.default_ttl;
+            if record.changed_at(stored.lsn) == lsn
+                && u64::from(record.ts) >= self.since
+                && !record.expired(default_ttl, self.now_seconds)
+            {
+                let text = with_lsn(record.text()?, lsn);
+                self.bytes += text.len();
+                self.items.push(ItemBody(Bytes::from(text)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of the changes of a commit the last of each item, in their order.
+fn last_changes(commit: &[Entry]) -> Result<Vec<Change<'_>>> {
+    let changes = commit.iter().map(|entry| Change::decode(&entry.record.value));
+    let mut changes = changes.collect::<Result<Vec<_>>>()?;
+    let mut seen = HashSet::new();
+    changes.reverse();
+    changes.retain(|change| seen.insert(change.item_key));
+    changes.reverse();
+    Ok(changes)
+}
+
+/// Some records of the feed after an LSN, complete commits only; and whether there may be more.
+fn commits_after(view: &dyn Snapshot, lsn: Lsn) -> Result<(Vec<Entry>, bool)> {
+    let page = view.scan(Space::Feed, &keys::feed_after(lsn), Direction::Forward, CHUNK)?;
+    let mut entries = page.entries;
+    if let Some(last) = entries.last().filter(|_| page.more) {
+        let rest = keys::rest_of_commit(&last.key)?;
+        let rest = view.scan(Space::Feed, &rest, Direction::Forward, COMMIT)?;
+        entries.extend(rest.entries);
+    }
+    Ok((entries, page.more))
+}
+
+fn lsn_of(commit: &[Entry]) -> Result<Lsn> {
+    let lsn = commit.first().and_then(|entry| keys::feed_lsn(&entry.key));
+    lsn.ok_or_else(|| Error::corrupt("the key of a record of the feed is damaged"))
+}

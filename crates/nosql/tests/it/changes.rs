@@ -1,0 +1,115 @@
+//! The change feed on the wire: headers, ETags, 304.
+
+use partita_model::Value;
+
+use crate::support::{Answer, Ask, PARTITIONS, World};
+
+const DOCS: &str = "/dbs/d/colls/c/docs";
+
+fn put(world: &World, id: &str, pk: &str) {
+    let body = format!(r#"{{"id":"{id}","pk":"{pk}"}}"#);
+    let upsert = world.post(DOCS, &body).header("x-ms-documentdb-is-upsert", "True");
+    assert!(upsert.key(&format!(r#"["{pk}"]"#)).send().status < 300);
+}
+
+fn feed(world: &World) -> Ask<'_> {
+    world.get(DOCS).header("a-im", "Incremental Feed")
+}
+
+fn of_range<'w>(world: &'w World, id: &str) -> Ask<'w> {
+    feed(world).header("x-ms-documentdb-partitionkeyrangeid", id)
+}
+
+fn ids(answer: &Answer) -> Vec<String> {
+    let id = |row: &Value| row.get("id").and_then(Value::as_str).unwrap().to_owned();
+    answer.feed("Documents").iter().map(id).collect()
+}
+
+#[test]
+fn a_page_tells_how_far_it_is_and_the_end_is_not_modified() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        let feed = || feed(&world).key(r#"["a"]"#);
+        let empty = feed().expect(304);
+        assert!(empty.body.is_empty());
+        let start = empty.header("etag").unwrap().to_owned();
+        assert!(start.starts_with('"') && start.ends_with('"') && start.len() > 2, "{start}");
+        put(&world, "1", "a");
+        put(&world, "2", "a");
+        put(&world, "1", "a");
+        let first = feed().header("x-ms-max-item-count", "1").expect(200);
+        assert_eq!(ids(&first), ["2"]);
+        assert_eq!(first.header("x-ms-item-count"), Some("1"));
+        assert_eq!(first.header("x-ms-continuation"), None);
+        let range = first.header("x-ms-documentdb-partitionkeyrangeid").unwrap();
+        let lsn = first.header("lsn").unwrap();
+        let token = format!("{range}:-1#{lsn}");
+        assert_eq!(first.header("x-ms-session-token"), Some(token.as_str()));
+        let next = feed().header("if-none-match", first.header("etag").unwrap()).expect(200);
+        assert_eq!(ids(&next), ["1"]);
+        assert_eq!(next.header("etag"), Some(format!("\"{lsn}\"").as_str()));
+        let end = feed().header("if-none-match", next.header("etag").unwrap()).expect(304);
+        assert_eq!(end.header("etag"), next.header("etag"));
+        assert_eq!(end.header("x-ms-request-charge"), Some("1"));
+        let all = feed().header("if-none-match", &start).expect(200);
+        assert_eq!(ids(&all), ["2", "1"]);
+    }
+}
+
+#[test]
+fn a_reader_from_now_sees_what_comes_after() {
+    let world = World::with_container("30000");
+    put(&world, "before", "a");
+    let feed = || feed(&world).key(r#"["a"]"#);
+    let now = feed().header("if-none-match", "*").expect(304);
+    put(&world, "after", "a");
+    let etag = now.header("etag").unwrap();
+    assert_eq!(ids(&feed().header("if-none-match", etag).expect(200)), ["after"]);
+}
+
+#[test]
+fn a_reader_from_a_time_sees_what_is_not_older() {
+    let world = World::with_container("400");
+    put(&world, "old", "a");
+    world.clock.advance_millis(60_000);
+    put(&world, "new", "a");
+    let since = |date| of_range(&world, "0").header("if-modified-since", date);
+    assert_eq!(ids(&since("Thu, 27 Apr 2017 00:51:12 GMT").expect(200)), ["old", "new"]);
+    assert_eq!(ids(&since("Thu, 27 Apr 2017 00:52:12 GMT").expect(200)), ["new"]);
+    let later = since("Thu, 27 Apr 2017 00:52:13 GMT").expect(304);
+    assert!(later.header("etag").is_some());
+    since("last week").refused(400, "0", "last week");
+}
+
+#[test]
+fn a_range_and_the_epks_in_it_are_asked_by_headers() {
+    let world = World::with_container("30000");
+    for n in 0..40 {
+        put(&world, &n.to_string(), &format!("k{n}"));
+    }
+    let mut whole = Vec::new();
+    for id in 0..5 {
+        let part = ids(&of_range(&world, &id.to_string()).expect(200));
+        let within = |min: &str, max: &str| {
+            of_range(&world, &id.to_string())
+                .header("x-ms-start-epk", min)
+                .header("x-ms-end-epk", max)
+                .header("x-ms-read-key-type", "EffectivePartitionKeyRange")
+        };
+        assert_eq!(ids(&within("00", "FF").expect(200)), part);
+        within("FE", "FF").expect(304);
+        whole.extend(part);
+    }
+    assert_eq!(whole.len(), 40);
+    of_range(&world, "7").refused(410, "1002", "'7'");
+    assert_eq!(ids(&feed(&world).expect(200)).len(), 40, "all of the container");
+}
+
+#[test]
+fn a_reader_can_be_wrong() {
+    let world = World::with_container("400");
+    of_range(&world, "0").header("if-none-match", "\"x\"").refused(400, "0", "Continuation");
+    of_range(&world, "0").header("if-none-match", "\"77\"").refused(400, "0", "LSN 77");
+    world.get(DOCS).header("a-im", "gdiff").refused(400, "0", "gdiff");
+    feed(&world).header("x-ms-max-item-count", "0").refused(400, "0", "max-item-count");
+}
