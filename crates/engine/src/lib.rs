@@ -47,14 +47,10 @@ pub use catalog::{
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
-<<<<<<< HEAD
-pub use database::{Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings};
-pub use describe::PartitionMetrics;
-=======
 pub use database::{
     ChangeFeedSettings, Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings,
 };
->>>>>>> b2eb5f4 (engine, nosql: the change feed, latest version)
+pub use describe::PartitionMetrics;
 pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;

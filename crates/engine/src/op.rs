@@ -9,11 +9,8 @@
 //! decides (a name wins; the whole path is of one kind).
 
 mod batch;
-<<<<<<< HEAD
-mod partitions;
-=======
 mod changes;
->>>>>>> b2eb5f4 (engine, nosql: the change feed, latest version)
+mod partitions;
 mod query;
 mod users;
 
@@ -26,13 +23,10 @@ use partita_query::Filter;
 
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
-<<<<<<< HEAD
+pub use changes::{ChangesFrom, ChangesRequest};
 pub use partitions::{
     KeyLocation, LogicalPartition, PartitionDescription, PartitionFigures, PartitionReport,
 };
-=======
-pub use changes::{ChangesFrom, ChangesRequest};
->>>>>>> b2eb5f4 (engine, nosql: the change feed, latest version)
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
 };
