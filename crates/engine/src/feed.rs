@@ -19,8 +19,6 @@ use partita_model::{Error, Result};
 /// The time of the change is in the record.
 const TIMED: u8 = 0x10;
 
-use partita_model::{Error, Result};
-
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -63,19 +61,6 @@ impl<'a> Change<'a> {
         }
         let (ts, item_key) = rest.split_first_chunk().ok_or_else(damaged)?;
         Ok(Change { kind, ts: Some(u32::from_be_bytes(*ts)), item_key })
-    }
-}
-
-/// What a record tells.
-pub(crate) struct Change<'a> {
-    pub(crate) item_key: &'a [u8],
-}
-
-impl<'a> Change<'a> {
-    pub(crate) fn decode(value: &'a [u8]) -> Result<Change<'a>> {
-        let (_, item_key) =
-            value.split_first().ok_or_else(|| Error::corrupt("a record of the feed is damaged"))?;
-        Ok(Change { item_key })
     }
 }
 
