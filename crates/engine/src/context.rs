@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use partita_model::{Charge, Consistency, PermissionRid, Usage};
+use partita_storage::PartitionId;
 
 use crate::catalog::{Container, PermissionMode, Target};
 use crate::op::Served;
+use crate::throughput::Demand;
 
 /// The circumstances of one operation, filled in by the door.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,8 @@ pub struct Context {
     /// The container that the client believes it talks to: a name may have been given to another
     /// container since.
     pub intended_container_rid: Option<String>,
+    /// How the request is limited when throughput is short.
+    pub demand: Demand,
 }
 
 /// What the caller's credentials allow.
@@ -48,11 +52,13 @@ pub(crate) struct Work<'a> {
     pub(crate) parts: Charge,
     pub(crate) container: Option<Arc<Container>>,
     pub(crate) served: Option<Served>,
+    /// The partitions that it was admitted to, if it may ask several.
+    pub(crate) admitted: Vec<PartitionId>,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
         let (usage, parts) = (Usage::default(), Charge::default());
-        Work { context, usage, parts, container: None, served: None }
+        Work { context, usage, parts, container: None, served: None, admitted: Vec::new() }
     }
 }

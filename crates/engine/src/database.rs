@@ -21,6 +21,7 @@ use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
 use crate::resources::fresh_etag;
+use crate::throughput::{Budgets, ThroughputMode};
 
 /// A database on a store. Cheap to share; all methods take `&self`.
 pub struct Database {
@@ -41,6 +42,7 @@ pub struct EngineSettings {
     pub query: QuerySettings,
     pub partitions: PartitionSettings,
     pub change_feed: ChangeFeedSettings,
+    pub throughput: ThroughputMode,
 }
 
 /// How far a partition may grow. The service's numbers by default; tests make them small.
@@ -147,6 +149,7 @@ impl Default for EngineSettings {
             query: QuerySettings::default(),
             partitions: PartitionSettings::default(),
             change_feed: ChangeFeedSettings::default(),
+            throughput: ThroughputMode::default(),
         }
     }
 }
@@ -157,6 +160,7 @@ pub struct DatabaseStatus {
     pub databases: usize,
     pub containers: usize,
     pub partitions: usize,
+    pub throughput: ThroughputMode,
     pub store: Status,
 }
 
@@ -168,7 +172,9 @@ impl Database {
         entropy: Arc<dyn Entropy>,
         settings: EngineSettings,
     ) -> Result<Arc<Database>> {
-        let catalog = CatalogStore::open(Arc::clone(&store), &*entropy)?;
+        let budgets = Budgets::new(settings.partitions.ru_max);
+        let catalog =
+            CatalogStore::open(Arc::clone(&store), Arc::clone(&clock), budgets, &*entropy)?;
         let (jobs, moves) = (Jobs::default(), Moves::default());
         // What is due may have become so before a restart.
         moves.ask_for_a_look();
@@ -200,6 +206,7 @@ impl Database {
             databases: catalog.databases().count(),
             containers: catalog.all_containers().count(),
             partitions,
+            throughput: self.settings.throughput,
             store: self.store.status(),
         }
     }
@@ -283,8 +290,8 @@ impl Database {
             Op::ListConflicts { container } => self.list_conflicts(work, &container),
             Op::FindConflict { container, id } => self.find_conflict(work, &container, &id),
             Op::ReadOffer { rid } => self.read_offer(work, &rid),
-            Op::ReplaceOffer { rid, throughput, migrate, condition } => {
-                self.replace_offer(work, &rid, throughput, migrate, condition).await
+            Op::ReplaceOffer { rid, change, condition } => {
+                self.replace_offer(work, &rid, change, condition).await
             }
             Op::ListOffers { filter, page } => self.list_offers(work, filter.as_ref(), &page),
             Op::User(op) => self.user_op(work, op).await,

@@ -39,11 +39,12 @@ mod query;
 mod record;
 mod resources;
 mod session;
+mod throughput;
 mod wait;
 
 pub use catalog::{
-    Container, Database as DatabaseResource, Move, Offer, Partition, Permission, PermissionMode,
-    Policies, Target, User,
+    Container, Database as DatabaseResource, Move, Observed, Offer, Partition, Permission,
+    PermissionMode, Policies, Target, User,
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
@@ -54,4 +55,5 @@ pub use describe::PartitionMetrics;
 pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;
+pub use throughput::{Demand, HotKey, LargeKey, Meter, Priority, ThroughputMode};
 pub use wait::block_on;

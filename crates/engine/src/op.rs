@@ -17,7 +17,8 @@ mod users;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput, Value,
+    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
+    ThroughputBucket, Value,
 };
 use partita_query::Filter;
 
@@ -120,8 +121,8 @@ pub enum Op {
         database: DatabasePath,
         /// The resource as the client sent it; `model::policy` validates and completes it.
         body: Value,
-        /// None: the container shares the database's throughput if that has any, else it gets the
-        /// default.
+        /// None: the container shares the database's throughput if that has any, else it is
+        /// serverless: charged, and never throttled.
         throughput: Option<Throughput>,
         /// Clients older than 2018-12-31 may create containers without a partition key.
         key_required: KeyRequired,
@@ -180,11 +181,10 @@ pub enum Op {
     ReadOffer {
         rid: String,
     },
-    /// The offer with a changed content. `migrate` allows the change between manual and autoscale.
+    /// The offer with a changed content.
     ReplaceOffer {
         rid: String,
-        throughput: Throughput,
-        migrate: Migrate,
+        change: OfferChange,
         condition: Option<Condition>,
     },
     ListOffers {
@@ -290,6 +290,16 @@ pub enum Migrate {
     No,
     ToAutoscale,
     ToManual,
+}
+
+/// What becomes of an offer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfferChange {
+    pub throughput: Throughput,
+    /// Allows the change between manual and autoscale.
+    pub migrate: Migrate,
+    /// None: as they are.
+    pub buckets: Option<Vec<ThroughputBucket>>,
 }
 
 /// An item to be written, as it arrived.

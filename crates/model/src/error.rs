@@ -59,10 +59,14 @@ pub enum ErrorKind {
     RangeGone,
     /// The addressed range is about to be replaced by others (410/1007): retry in a moment.
     RangeMoving,
-    /// Over the provisioned throughput: wait, then retry.
+    /// The logical partition has reached its size (403/1014): use more partition keys.
+    LogicalPartitionFull,
+    /// Over the provisioned throughput (429/3200): wait, then retry.
     Throttled {
         /// How long to wait.
         retry_after_ms: u64,
+        /// The throughput bucket that is used up, if it is that (429/3212).
+        bucket: Option<u8>,
     },
     /// Two writers met (449): retry at once.
     RetryWith,

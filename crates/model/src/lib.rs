@@ -62,8 +62,8 @@ pub use policy::{
     BoundingBox, ChangeFeedPolicy, ClientEncryptionPolicy, CompositeIndex, CompositePath,
     ComputedProperty, ConflictResolution, ContainerDefinition, EncryptedPath, FullTextPath,
     FullTextPolicy, Geospatial, IndexingMode, IndexingPolicy, Language, Quantizer, SpatialIndex,
-    SpatialType, Throughput, UniqueKey, VectorDistance, VectorElement, VectorEmbedding,
-    VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
+    SpatialType, Throughput, ThroughputBucket, UniqueKey, VectorDistance, VectorElement,
+    VectorEmbedding, VectorEmbeddingPolicy, VectorIndex, VectorIndexKind,
 };
 pub use usage::{Charge, Usage};
 pub use value::{Number, Object, Value};

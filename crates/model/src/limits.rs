@@ -95,6 +95,19 @@ pub const INITIAL_PARTITION_RU: u32 = 6000;
 /// partitions.
 pub const PARTITION_RU_MAX: u32 = 10_000;
 
+/// Throughput buckets of one container: the service's limit.
+pub const THROUGHPUT_BUCKETS_MAX: usize = 5;
+
+/// Request units per second of a container without a partition key: the service's limit, as it
+/// cannot be divided.
+pub const FIXED_CONTAINER_RU_MAX: u32 = 10_000;
+
+/// Bytes of all items of a container without a partition key: the service's limit.
+pub const FIXED_CONTAINER_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+
+/// Containers that may share the throughput of a database before it needs more for each.
+pub const SHARED_CONTAINERS_INCLUDED: usize = 25;
+
 /// Bytes of one partition at which it is split: the service's limit.
 pub const PARTITION_BYTES_MAX: u64 = 50 * 1024 * 1024 * 1024;
 

@@ -120,7 +120,9 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::TooLarge => (413, 0, "RequestEntityTooLarge"),
         ErrorKind::RangeGone => (410, 1002, "Gone"),
         ErrorKind::RangeMoving => (410, 1007, "Gone"),
-        ErrorKind::Throttled { .. } => (429, 3200, "TooManyRequests"),
+        ErrorKind::LogicalPartitionFull => (403, 1014, "Forbidden"),
+        ErrorKind::Throttled { bucket: None, .. } => (429, 3200, "TooManyRequests"),
+        ErrorKind::Throttled { bucket: Some(_), .. } => (429, 3212, "TooManyRequests"),
         ErrorKind::RetryWith => (449, 0, "RetryWith"),
         ErrorKind::Timeout => (408, 0, "RequestTimeout"),
         ErrorKind::Unsupported => (501, 0, "NotImplemented"),
@@ -132,7 +134,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
 
 fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
     match kind {
-        ErrorKind::Throttled { retry_after_ms } => Some(*retry_after_ms),
+        ErrorKind::Throttled { retry_after_ms, .. } => Some(*retry_after_ms),
         ErrorKind::RetryWith => Some(RACE_RETRY_AFTER_MS),
         ErrorKind::Unavailable => Some(OVERLOAD_RETRY_AFTER_MS),
         ErrorKind::BadRequest
@@ -151,6 +153,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::TooLarge
         | ErrorKind::RangeGone
         | ErrorKind::RangeMoving
+        | ErrorKind::LogicalPartitionFull
         | ErrorKind::Timeout
         | ErrorKind::Unsupported
         | ErrorKind::Corrupt
@@ -199,7 +202,7 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 23] {
+    fn every_kind() -> [ErrorKind; 25] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
@@ -217,7 +220,9 @@ mod tests {
             ErrorKind::TooLarge,
             ErrorKind::RangeGone,
             ErrorKind::RangeMoving,
-            ErrorKind::Throttled { retry_after_ms: 7 },
+            ErrorKind::LogicalPartitionFull,
+            ErrorKind::Throttled { retry_after_ms: 7, bucket: None },
+            ErrorKind::Throttled { retry_after_ms: 7, bucket: Some(2) },
             ErrorKind::RetryWith,
             ErrorKind::Timeout,
             ErrorKind::Unsupported,

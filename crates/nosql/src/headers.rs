@@ -4,8 +4,8 @@
 //! nothing is guessed. Booleans come as `True`, `true` and `TRUE`, depending on the SDK.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use partita_engine::{EtagPattern, Indexing, KeyRequired, PageRequest};
-use partita_model::{Consistency, Error, PartitionKeyHeader, Result};
+use partita_engine::{Demand, EtagPattern, Indexing, KeyRequired, PageRequest, Priority};
+use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 
 // Both ways.
 pub(crate) const ACTIVITY_ID: HeaderName = HeaderName::from_static("x-ms-activity-id");
@@ -69,6 +69,9 @@ pub(crate) const MIGRATE_TO_AUTOSCALE: HeaderName =
     HeaderName::from_static("x-ms-cosmos-migrate-offer-to-autopilot");
 pub(crate) const MIGRATE_TO_MANUAL: HeaderName =
     HeaderName::from_static("x-ms-cosmos-migrate-offer-to-manual-throughput");
+pub(crate) const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-ms-cosmos-priority-level");
+pub(crate) const THROUGHPUT_BUCKET: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-throughput-bucket");
 
 // Requests that only this server knows.
 pub(crate) const EXPLAIN: HeaderName = HeaderName::from_static("x-partita-explain");
@@ -99,6 +102,7 @@ pub(crate) const LAZY_INDEX_PROGRESS: HeaderName =
     HeaderName::from_static("x-ms-documentdb-collection-lazy-indexing-progress");
 pub(crate) const OFFER_REPLACE_PENDING: HeaderName =
     HeaderName::from_static("x-ms-offer-replace-pending");
+pub(crate) const MIN_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-cosmos-min-throughput");
 pub(crate) const QUERY_METRICS: HeaderName =
     HeaderName::from_static("x-ms-documentdb-query-metrics");
 pub(crate) const INDEX_UTILIZATION: HeaderName =
@@ -190,6 +194,32 @@ impl<'a> Headers<'a> {
             )));
         }
         Ok(Some(level))
+    }
+
+    /// How the request is limited when throughput is short.
+    pub(crate) fn demand(self) -> Result<Demand> {
+        let priority = match self.text(&PRIORITY_LEVEL)? {
+            None => Priority::High,
+            Some(text) if text.eq_ignore_ascii_case("High") => Priority::High,
+            Some(text) if text.eq_ignore_ascii_case("Low") => Priority::Low,
+            Some(text) => return Err(bad_value(&PRIORITY_LEVEL, text, "must be High or Low")),
+        };
+        let Some(text) = self.text(&THROUGHPUT_BUCKET)? else {
+            return Ok(Demand { priority, bucket: None });
+        };
+        let bucket =
+            text.trim().parse().ok().filter(|bucket| {
+                (1..=limits::THROUGHPUT_BUCKETS_MAX).contains(&usize::from(*bucket))
+            });
+        match bucket {
+            Some(bucket) => Ok(Demand { priority, bucket: Some(bucket) }),
+            // In the service's words: clients look for them.
+            None => Err(Error::bad_request(format!(
+                "The value '{text}' specified for the header '{THROUGHPUT_BUCKET}' is invalid. \
+                 Buckets are numbered from 1 to {}.",
+                limits::THROUGHPUT_BUCKETS_MAX
+            ))),
+        }
     }
 
     pub(crate) fn partition_key(self) -> Result<Option<PartitionKeyHeader>> {
@@ -311,6 +341,22 @@ mod tests {
         assert_eq!(read("Session"), Ok(Some(Consistency::Session)));
         assert!(read("Strong").unwrap_err().message.contains("stronger"));
         assert!(read("Sessions").is_err());
+    }
+
+    #[test]
+    fn priorities_and_buckets_are_read_and_checked() {
+        let demand = |name, value| Headers(&with(name, value)).demand();
+        let low = Demand { priority: Priority::Low, bucket: None };
+        assert_eq!(demand(PRIORITY_LEVEL, "low"), Ok(low));
+        assert_eq!(demand(PRIORITY_LEVEL, "High"), Ok(Demand::default()));
+        let third = Demand { bucket: Some(3), ..Demand::default() };
+        assert_eq!(demand(THROUGHPUT_BUCKET, "3"), Ok(third));
+        for bad in ["0", "6", "256", "-1", "x"] {
+            let error = demand(THROUGHPUT_BUCKET, bad).unwrap_err();
+            let text = "specified for the header 'x-ms-cosmos-throughput-bucket' is invalid.";
+            assert!(error.message.contains(text), "{error}");
+        }
+        demand(PRIORITY_LEVEL, "medium").unwrap_err();
     }
 
     #[test]

@@ -170,6 +170,22 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) consistency: Consistency,
 
+    /// Whether requests over the provisioned throughput are refused (429), as at the service, or
+    /// only counted
+    #[arg(long, env = "PARTITA_THROUGHPUT", value_enum, default_value_t = ThroughputKind::Enforced)]
+    pub(crate) throughput: ThroughputKind,
+
+    /// Bytes of items that one partition key may have; a suffix of KB, MB or GB is understood. At
+    /// least 1 MB
+    #[arg(
+        long,
+        env = "PARTITA_LOGICAL_PARTITION_BYTES_MAX",
+        value_name = "BYTES",
+        default_value = "20GB",
+        value_parser = parse_bytes_max
+    )]
+    pub(crate) logical_partition_bytes_max: u64,
+
     /// How far a request's date may be from the server's clock, in minutes
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,
@@ -304,6 +320,12 @@ pub(crate) enum Switch {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThroughputKind {
+    Off,
+    Enforced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogKind {
     Text,
     Json,
@@ -311,4 +333,41 @@ pub(crate) enum LogKind {
 
 fn parse_consistency(text: &str) -> Result<Consistency, String> {
     Consistency::parse(text).map_err(|error| error.message)
+}
+
+/// The least that a limit on stored bytes can be: an item may have twice as much, but tests want to
+/// see the limit at work.
+const BYTES_MAX_MIN: u64 = 1 << 20;
+
+/// A number of bytes, `1048576` or `1MB`, that is large enough for a limit.
+pub(crate) fn parse_bytes_max(text: &str) -> Result<u64, String> {
+    let units = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
+    let upper = text.trim().to_ascii_uppercase();
+    let (number, unit) = units
+        .iter()
+        .find_map(|(suffix, unit)| Some((upper.strip_suffix(suffix)?, *unit)))
+        .unwrap_or((&upper, 1));
+    let number: u64 = number.trim().parse().map_err(|_| {
+        format!("{text:?} is no number of bytes: use for example 1048576, 512MB or 20GB")
+    })?;
+    let bytes = number.checked_mul(unit).ok_or_else(|| format!("{text:?} is too large"))?;
+    if bytes < BYTES_MAX_MIN {
+        return Err(format!("{text:?} is too small: 1 MB is the least"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_with_and_without_a_unit() {
+        assert_eq!(parse_bytes_max("1048576"), Ok(1 << 20));
+        assert_eq!(parse_bytes_max(" 3 mb"), Ok(3 << 20));
+        assert_eq!(parse_bytes_max("20GB"), Ok(20 << 30));
+        for bad in ["", "MB", "1023KB", "1000000", "-1", "1.5GB", "99999999999999GB"] {
+            parse_bytes_max(bad).expect_err(bad);
+        }
+    }
 }

@@ -9,12 +9,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use partita_engine::{EngineSettings, PartitionSettings, ThroughputMode};
 use partita_gateway::auth::{Key, Keys};
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
-use partita_model::Consistency;
 use partita_storage::{Durability, EmbeddedSettings};
 
-use crate::args::{DurabilityKind, KeyArgs, LogKind, ServeArgs, StoreKind, Switch, TlsArgs};
+use crate::args::{
+    DurabilityKind, KeyArgs, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind, TlsArgs,
+};
 use crate::failure::Failure;
 
 /// The key of Microsoft's emulators, which is printed in their documentation.
@@ -35,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) primary_key: PrimaryKey,
     pub(crate) certificate: CertificateSource,
     pub(crate) certificate_names: Vec<String>,
-    pub(crate) consistency: Consistency,
+    pub(crate) engine: EngineSettings,
     pub(crate) clock_skew_seconds: u64,
     pub(crate) threads: usize,
     /// Series for each partition?
@@ -93,7 +95,7 @@ impl Config {
             },
             keys,
             primary_key,
-            consistency: args.consistency,
+            engine: engine(&args),
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
             threads: args.threads.unwrap_or(cores),
             partition_metrics: args.partition_metrics == Switch::On,
@@ -103,6 +105,21 @@ impl Config {
                 LogKind::Json => LogFormat::Json,
             },
         })
+    }
+}
+
+fn engine(args: &ServeArgs) -> EngineSettings {
+    EngineSettings {
+        default_consistency: args.consistency,
+        throughput: match args.throughput {
+            ThroughputKind::Off => ThroughputMode::Off,
+            ThroughputKind::Enforced => ThroughputMode::Enforced,
+        },
+        partitions: PartitionSettings {
+            logical_bytes_max: args.logical_partition_bytes_max,
+            ..PartitionSettings::default()
+        },
+        ..EngineSettings::default()
     }
 }
 

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use partita_engine::{Database, EngineSettings};
+use partita_engine::{Database, ThroughputMode};
 use partita_gateway::{
     Certificate, Pool, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry, start_logging,
 };
@@ -46,13 +46,11 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let handed: Arc<dyn Clock> = Arc::new(clock);
-    let settings =
-        EngineSettings { default_consistency: config.consistency, ..EngineSettings::default() };
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),
         Arc::clone(&entropy),
-        settings,
+        config.engine.clone(),
     )?;
     let maintained = Maintainer::start(&database);
     let served = match maintained {
@@ -93,7 +91,7 @@ fn serve(
         .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
     let settings = NoSqlSettings {
         keys: config.keys,
-        default_consistency: config.consistency,
+        default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
     };
     let door = NoSqlDoor::new(
@@ -176,10 +174,15 @@ fn status(database: &Database) -> ServiceStatus {
     let store = &status.store;
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let throughput = match status.throughput {
+        ThroughputMode::Off => "off",
+        ThroughputMode::Enforced => "enforced",
+    };
     let details = Object::new()
         .with("databases", count(status.databases))
         .with("containers", count(status.containers))
         .with("partitions", count(status.partitions))
+        .with("throughput", throughput)
         .with("store", store.kind)
         .with("durability", store.durability)
         .with("healthy", store.healthy)

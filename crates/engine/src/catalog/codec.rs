@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use partita_model::{
     ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Error, ErrorKind, Etag,
-    IndexingPolicy, Object, OfferRid, Result, Throughput, Value,
+    IndexingPolicy, Object, OfferRid, Result, Throughput, ThroughputBucket, Value,
 };
 use partita_storage::{PartitionId, Record};
 
-use super::{Container, Database, Move, Offer, Partition, Policies};
+use super::{Container, Database, Move, Observed, Offer, Partition, Policies};
 
 pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
     object()
@@ -83,12 +83,15 @@ pub(crate) fn encode_offer(offer: &Offer) -> Vec<u8> {
             }
         }
     };
+    let buckets: Vec<Value> = offer.buckets.iter().map(ThroughputBucket::to_value).collect();
     object()
         .with("rid", i64::from(offer.rid.0))
         .with("ownerLink", offer.owner_link.as_str())
         .with("ownerRid", offer.owner_rid.as_str())
         .with("throughput", Value::from(throughput.0))
+        .with("buckets", buckets)
         .with("highestEver", i64::from(offer.highest_ever))
+        .with("storageKbEver", integer(offer.storage_kb_ever))
         .with("replacedAt", integer(offer.replaced_at))
         .with("etag", offer.etag.to_string())
         .with("ts", integer(offer.ts))
@@ -113,6 +116,16 @@ pub(crate) fn offer(record: &Record) -> Result<Offer> {
         owner_link: fields.text("ownerLink")?.to_owned(),
         owner_rid: fields.text("ownerRid")?.to_owned(),
         throughput,
+        // Offers of older stores have neither of these.
+        buckets: match fields.value.get("buckets") {
+            Some(buckets) => ThroughputBucket::parse_all(buckets)?,
+            None => Vec::new(),
+        },
+        storage_kb_ever: match fields.value.get("storageKbEver") {
+            Some(_) => fields.number("storageKbEver")?,
+            None => 0,
+        },
+        observed: Observed::default(),
         highest_ever: fields.number("highestEver")?,
         replaced_at: fields.number("replacedAt")?,
         etag: fields.etag()?,

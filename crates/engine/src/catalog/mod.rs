@@ -24,8 +24,9 @@ use std::sync::Arc;
 use partita_model::{ContainerRid, DatabaseRid, OfferRid};
 
 pub(crate) use changes::Changes;
+use changes::RecordKey;
 pub(crate) use resolve::{AddressedBy, Resolved};
-pub use resource::{Container, Database, Move, Offer, Partition, Policies};
+pub use resource::{Container, Database, Move, Observed, Offer, Partition, Policies};
 pub(crate) use rids::{FreshRid, RidSource};
 pub(crate) use shapes::KnownShapes;
 pub(crate) use store::CatalogStore;
@@ -85,6 +86,42 @@ impl Catalog {
     /// The offer of a database or container, by the owner's resource id.
     pub(crate) fn offer_of(&self, owner_rid: &str) -> Option<&Arc<Offer>> {
         self.offers.get(self.offer_of.get(owner_rid)?)
+    }
+
+    /// The offer that a container's requests are limited by: its own, or its database's. None: the
+    /// container is serverless.
+    pub(crate) fn throughput_of(&self, container: &Container) -> Option<&Arc<Offer>> {
+        let own = self.offer_of(&container.rid.to_string());
+        own.or_else(|| self.offer_of(&container.database.rid.to_string()))
+    }
+
+    /// The containers whose throughput a record of the catalog decides.
+    fn limited_by(&self, key: &RecordKey) -> Vec<&Arc<Container>> {
+        let by_name = |database, name: &str| {
+            let contents = self.databases.get(database)?;
+            contents.containers.get(contents.names.get(name)?)
+        };
+        match key {
+            RecordKey::Container { database, name } => {
+                by_name(database, name).into_iter().collect()
+            }
+            RecordKey::Offer { rid } => {
+                let Some(offer) = self.offer(*rid) else { return Vec::new() };
+                match DatabaseRid::parse(&offer.owner_rid) {
+                    Some(database) => self.containers(database).collect(),
+                    None => {
+                        let owner = ContainerRid::parse(&offer.owner_rid);
+                        let found = owner.and_then(|rid| {
+                            self.databases.get(&rid.database)?.containers.get(&rid)
+                        });
+                        found.into_iter().collect()
+                    }
+                }
+            }
+            RecordKey::Database { .. } | RecordKey::User { .. } | RecordKey::Permission { .. } => {
+                Vec::new()
+            }
+        }
     }
 
     /// Adds or replaces a database; one of the same name and another id is gone by that.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use partita_model::{
     ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Etag, IndexingPolicy,
-    ItemRid, Lsn, OfferRid, Throughput,
+    ItemRid, Lsn, OfferRid, Throughput, ThroughputBucket,
 };
 use partita_storage::PartitionId;
 
 use super::{KnownShapes, RidSource};
 use crate::index::ServedPolicy;
 use crate::moves::Growth;
+use crate::throughput::Meter;
 
 /// A database: a name for a set of containers.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +88,8 @@ pub struct Partition {
     pub epks: EpkRange,
     /// All ancestors by split, oldest first.
     pub parents: Vec<u32>,
+    /// What it uses, and how much it may.
+    pub meter: Arc<Meter>,
     pub(crate) rids: Arc<RidSource>,
     pub(crate) shapes: Arc<KnownShapes>,
     pub(crate) growth: Arc<Growth>,
@@ -105,6 +108,7 @@ impl Partition {
             id,
             epks,
             parents,
+            meter: Arc::new(Meter::new()),
             rids: Arc::new(RidSource::new(range_id)),
             shapes: Arc::new(KnownShapes::new()),
             growth: Arc::new(Growth::unknown()),
@@ -114,6 +118,7 @@ impl Partition {
     /// What is kept in memory of a partition stays with it when its container's record is read
     /// again.
     pub(crate) fn inherit(&mut self, known: &Partition) {
+        self.meter = Arc::clone(&known.meter);
         self.rids = Arc::clone(&known.rids);
         self.shapes = Arc::clone(&known.shapes);
         self.growth = Arc::clone(&known.growth);
@@ -181,12 +186,44 @@ pub struct Offer {
     /// The owner's resource id.
     pub owner_rid: String,
     pub throughput: Throughput,
+    /// Parts of the throughput that some requests may use at most.
+    pub buckets: Vec<ThroughputBucket>,
     /// The most that was ever provisioned: it bounds how far one may go down.
     pub highest_ever: u32,
+    /// The most that was stored when the offer was replaced: it bounds the same.
+    pub(crate) storage_kb_ever: u64,
+    /// What is so at the moment; not stored.
+    pub observed: Observed,
     /// Unix seconds of the last replacement.
     pub replaced_at: u64,
     pub etag: Etag,
     /// Unix seconds of the last write.
     pub ts: u64,
     pub(crate) lsn: Lsn,
+}
+
+/// What an offer's owner does at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The request units per second of the busiest second of the last minute, as if all partitions
+    /// were as busy as the busiest.
+    pub(crate) used_ru: u32,
+    /// What is stored.
+    pub(crate) storage_kb: u64,
+    /// The least throughput that the offer may be replaced with.
+    pub minimum_ru: u32,
+}
+
+impl Offer {
+    /// What the offer shows as its throughput: what is provisioned, or for autoscale what that is
+    /// at the moment, between a tenth of the maximum and the maximum.
+    pub fn current_ru(&self) -> u32 {
+        let (least, most) = (self.throughput.current(), self.throughput.provisioned());
+        self.observed.used_ru.clamp(least, most)
+    }
+
+    /// The most that was ever stored, as far as it is known.
+    pub(crate) fn highest_storage_kb(&self) -> u64 {
+        self.storage_kb_ever.max(self.observed.storage_kb)
+    }
 }

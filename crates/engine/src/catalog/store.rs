@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use arc_swap::ArcSwap;
 use partita_model::keycode;
 use partita_model::{
-    ContainerRid, DatabaseRid, Entropy, Epoch, Error, ErrorKind, Lsn, Result, UserRid,
+    Clock, ContainerRid, DatabaseRid, Entropy, Epoch, Error, ErrorKind, Lsn, Result, UserRid,
 };
 use partita_storage::{
     Batch, Direction, Entry, KeyRange, PartitionId, Record, ScanLimit, Snapshot, Space,
@@ -33,6 +33,7 @@ use partita_storage::{
 use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
 use super::{Catalog, Container, codec};
+use crate::throughput::Budgets;
 
 /// The partition that holds the catalog.
 pub(crate) const CATALOG: PartitionId = PartitionId(0);
@@ -59,6 +60,8 @@ const LOAD_PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 4 << 20 
 /// Reads and writes the catalog partition and keeps the copy that requests read.
 pub(crate) struct CatalogStore {
     store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    budgets: Budgets,
     current: ArcSwap<Catalog>,
     /// Held while a new copy is made from a snapshot, so that a later copy has a later snapshot.
     refreshing: Mutex<()>,
@@ -83,7 +86,12 @@ struct IdBlock {
 
 impl CatalogStore {
     /// Opens the catalog of a store, making it if the store is new, and loads all of it.
-    pub(crate) fn open(store: Arc<dyn Store>, entropy: &dyn Entropy) -> Result<CatalogStore> {
+    pub(crate) fn open(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        budgets: Budgets,
+        entropy: &dyn Entropy,
+    ) -> Result<CatalogStore> {
         if !store.partitions()?.contains(&CATALOG) {
             store.create_partitions(&[CATALOG], Lsn(0))?;
         }
@@ -93,8 +101,11 @@ impl CatalogStore {
         let catalog = load(&*snapshot)?;
         drop_orphans(&*store, &catalog)?;
         let secret = load_secret(&*store, &*snapshot, entropy)?;
+        budgets.assign(clock.monotonic_nanos(), &catalog, catalog.all_containers());
         Ok(CatalogStore {
             store,
+            clock,
+            budgets,
             current: ArcSwap::from_pointee(catalog),
             refreshing: Mutex::new(()),
             ids: Mutex::new(IdBlock { next: used + 1, reserved_until: used + 1 }),
@@ -187,6 +198,8 @@ impl CatalogStore {
                 replaced.push(Arc::downgrade(&before));
             }
         }
+        let limited = touched.iter().flat_map(|key| copy.limited_by(key));
+        self.budgets.assign(self.clock.monotonic_nanos(), &copy, limited);
         self.current.store(Arc::new(copy));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Resources as JSON values: what a filter over a list of them sees, and what is served.
 
-use partita_model::{Etag, Number, Object, Throughput, Value};
+use partita_model::{Etag, Number, Object, Throughput, ThroughputBucket, Value};
 
 use super::{Container, Database, Offer};
 
@@ -51,12 +51,19 @@ impl Offer {
     fn content(&self) -> Value {
         let minimum = Object::new()
             .with("maxThroughputEverProvisioned", number(u64::from(self.highest_ever)))
-            .with("maxConsumedStorageEverInKB", number(0));
+            .with("maxConsumedStorageEverInKB", number(self.highest_storage_kb()));
         let content = Object::new()
-            .with("offerThroughput", number(u64::from(self.throughput.current())))
+            .with("offerThroughput", number(u64::from(self.current_ru())))
             .with("offerIsRUPerMinuteThroughputEnabled", Value::Bool(false))
             .with("offerMinimumThroughputParameters", Value::from(minimum))
             .with("offerLastReplaceTimestamp", number(self.replaced_at));
+        let content = match self.buckets.is_empty() {
+            true => content,
+            false => {
+                let buckets = self.buckets.iter().map(ThroughputBucket::to_value).collect();
+                content.with("throughputBuckets", Value::Array(buckets))
+            }
+        };
         let Throughput::Autoscale { max, increment_percent } = &self.throughput else {
             return Value::from(content);
         };

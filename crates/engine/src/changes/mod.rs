@@ -24,7 +24,9 @@ use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::database::Database;
 use crate::op::{ChangesFrom, ChangesRequest, ContainerPath, Outcome, Scope};
+use crate::pricing;
 use crate::query::{Area, area};
+use crate::throughput::Share;
 
 impl Database {
     pub(crate) fn read_changes(
@@ -39,10 +41,15 @@ impl Database {
             ChangesFrom::Etag(etag) => Some(Position::parse(etag)?),
             ChangesFrom::Beginning | ChangesFrom::Now => None,
         };
+        let parts = parts(&container, &request.scope, &area)?;
+        for (partition, _) in &parts {
+            self.admit_once(work, partition)?;
+        }
         work.usage.reads = 1;
         let mut page = Page::new(self, request);
         let mut reached = Vec::new();
-        for (partition, epks) in parts(&container, &request.scope, &area)? {
+        let mut shares = Vec::with_capacity(parts.len());
+        for (partition, epks) in parts {
             let view = self.open_partition(work, partition)?;
             self.check_session(work, partition, view.lsn())?;
             let from = match (&request.from, &after) {
@@ -51,10 +58,14 @@ impl Database {
                 (_, None) => Lsn(0),
             };
             let part = Part::new(&container, &epks, &area.only);
+            let before = page.items.len();
             reached.push((partition.range_id, page.walk(&part, &*view, from)?));
+            shares.push(Share { partition, weight: (1 + page.items.len() - before) as f64 });
         }
         work.usage.entries_scanned = page.items.len() as u64;
         work.usage.read_bytes = page.bytes as u64;
+        let charge = pricing::charge(&work.usage, self.consistency(work.context));
+        self.settle_shares(work, charge, &shares, None);
         let etag = Position::of_parts(&reached).to_string();
         Ok(Outcome::Changes { items: page.items, etag, more: page.more })
     }

@@ -40,6 +40,8 @@ pub(super) struct Counts {
     pub(super) versions: u64,
     pub(super) bytes: u64,
     pub(super) index_entries: u64,
+    /// By how many bytes the logical partition grows or shrinks.
+    pub(super) grown: i64,
 }
 
 impl Counts {
@@ -109,6 +111,7 @@ impl Transition<'_> {
         if self.new.is_none() || self.moves() {
             batch.delete(Space::Items, self.from.item_key.clone());
         }
+        counts.grown = bytes;
         let head = keys::head(&self.to.epk, &self.to.key);
         batch.add(Space::Meta, head, keys::head_delta(items, bytes));
         batch.add(Space::Meta, keys::total(Total::Items), items);

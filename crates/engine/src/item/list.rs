@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use partita_model::{Epk, EpkRange, Error, KeyPart, Result, keycode::Reader, limits};
+use partita_model::{Epk, EpkRange, Error, KeyPart, Result, Usage, keycode::Reader, limits};
 use partita_storage::{Direction, KeyRange, ScanLimit, Space};
 
 use crate::catalog::{Container, Partition};
@@ -17,7 +17,9 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
 use crate::op::{ContainerPath, ItemBody, Outcome, PageRequest, Scope};
+use crate::pricing;
 use crate::record::ItemRecord;
+use crate::throughput::Share;
 
 /// Items of a page when the client does not say: as the service does.
 const PAGE_ITEMS_DEFAULT: usize = 100;
@@ -47,6 +49,15 @@ impl PageBuilder {
         self.items.len() >= self.items_max
             || self.bytes >= limits::RESPONSE_BYTES_MAX
             || self.scanned >= PAGE_SCANNED_MAX
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            reads: 1,
+            read_bytes: self.bytes as u64,
+            entries_scanned: self.scanned as u64,
+            ..Usage::default()
+        }
     }
 
     /// Is this the key of an item that was asked for?
@@ -85,23 +96,46 @@ impl Database {
             last_key: None,
             only,
         };
-        work.usage.reads = 1;
-        let mut more = false;
+        let mut shares = Vec::new();
+        let listed = self.fill(work, &container, (&epks, after), &mut built, &mut shares);
+        if !shares.is_empty() {
+            work.usage = built.usage();
+            let charge = pricing::charge(&work.usage, self.consistency(work.context));
+            self.settle_shares(work, charge, &shares, None);
+        }
+        let continuation = if listed? { built.last_key.as_deref().map(token) } else { None };
+        Ok(Outcome::Items { items: built.items, continuation })
+    }
+
+    /// Fills the page partition by partition; true if there is more than fitted. `shares` tells
+    /// what each partition did, also if one failed.
+    fn fill<'c>(
+        &self,
+        work: &mut Work<'_>,
+        container: &'c Container,
+        (epks, after): (&EpkRange, Option<Vec<u8>>),
+        page: &mut PageBuilder,
+        shares: &mut Vec<Share<'c>>,
+    ) -> Result<bool> {
         for partition in &container.partitions {
-            let Some(part) = partition.epks.intersect(&epks) else { continue };
+            let Some(part) = partition.epks.intersect(epks) else { continue };
             let Some(range) = resume(&part, after.as_deref())? else { continue };
-            if built.is_full() {
-                more = true;
-                break;
+            if page.is_full() {
+                return Ok(true);
             }
-            more = self.list_partition(work, &container, partition, range, &mut built)?;
-            if more {
-                break;
+            match self.admit(work, partition) {
+                // The page ends where the throughput does.
+                Err(_) if page.last_key.is_some() => return Ok(true),
+                admitted => admitted?,
+            }
+            let before = page.scanned;
+            let more = self.list_partition(work, container, partition, range, page);
+            shares.push(Share { partition, weight: (1 + page.scanned - before) as f64 });
+            if more? {
+                return Ok(true);
             }
         }
-        work.usage.read_bytes = built.bytes as u64;
-        let continuation = if more { built.last_key.as_deref().map(token) } else { None };
-        Ok(Outcome::Items { items: built.items, continuation })
+        Ok(false)
     }
 
     /// Adds a partition's items to the page; true if it holds more than fitted.
@@ -120,7 +154,6 @@ impl Database {
             let entries_max = page.items_max - page.items.len();
             let limit = ScanLimit { entries_max, bytes_max: SCAN_BYTES_MAX };
             let scanned = view.scan(Space::Items, &range, Direction::Forward, limit)?;
-            work.usage.entries_scanned += scanned.entries.len() as u64;
             page.scanned += scanned.entries.len();
             for entry in scanned.entries {
                 let record = ItemRecord::decode(&entry.record.value)?;

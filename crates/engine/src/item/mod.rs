@@ -33,8 +33,10 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
 use crate::op::{Condition, ContainerPath, EtagPattern, ItemPath, Served};
+use crate::pricing;
 use crate::record::ItemRecord;
 use crate::session;
+use crate::throughput::Home;
 
 /// Where an item lives, or would live.
 #[derive(Debug)]
@@ -69,6 +71,12 @@ impl Place {
             id: self.id.clone(),
             item_key: self.item_key.clone(),
         }
+    }
+
+    /// The logical partition.
+    fn home(&self) -> Home<'_> {
+        let (container, partition) = (&*self.container, self.partition());
+        Home { container, partition, epk: &self.epk, key: &self.key }
     }
 }
 
@@ -143,6 +151,12 @@ impl Database {
         let served = Served { range_id: partition.range_id, lsn: snapshot.lsn(), item_lsn: None };
         work.served = Some(served);
         Ok(snapshot)
+    }
+
+    /// Charges an item's partition what the operation on it has used.
+    fn settle_item(&self, work: &Work<'_>, place: &Place) {
+        let charge = pricing::charge(&work.usage, self.consistency(work.context));
+        self.settle(work, place.partition(), charge, Some((&place.epk, &place.key)));
     }
 
     /// Fails if a client under session consistency has seen more of the partition than this.

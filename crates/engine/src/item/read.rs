@@ -24,6 +24,18 @@ impl Database {
         place: &Place,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
+        self.admit(work, place.partition())?;
+        let read = self.read_admitted(work, place, condition);
+        self.settle_item(work, place);
+        read
+    }
+
+    fn read_admitted(
+        &self,
+        work: &mut Work<'_>,
+        place: &Place,
+        condition: Option<&Condition>,
+    ) -> Result<Outcome> {
         work.usage.reads = 1;
         let view = self.open_view(work, place)?;
         self.check_session(work, place.partition(), view.lsn())?;

@@ -101,8 +101,23 @@ impl Database {
         place: &Place,
         intent: &Intent,
     ) -> Result<Outcome> {
+        self.admit(work, place.partition())?;
+        let mut moved = None;
+        let written = self.write_admitted(work, place, intent, &mut moved).await;
+        self.settle_item(work, moved.as_ref().unwrap_or(place));
+        written
+    }
+
+    /// Writes until it is decided. `moved` is where the item is by then, if its partition was
+    /// replaced by others.
+    async fn write_admitted(
+        &self,
+        work: &mut Work<'_>,
+        place: &Place,
+        intent: &Intent,
+        moved: &mut Option<Place>,
+    ) -> Result<Outcome> {
         let mut rid = None;
-        let mut moved: Option<Place> = None;
         for _ in 0..ATTEMPTS_MAX {
             let place = moved.as_ref().unwrap_or(place);
             // Until the write happens, the request has cost a look at what is there.
@@ -114,6 +129,7 @@ impl Database {
                 Ok(commit) => {
                     self.note_growth(place.partition(), prepared.counts.bytes);
                     work.usage = prepared.counts.usage();
+                    place.partition().meter.grow(prepared.counts.grown);
                     if let Some(served) = work.served.as_mut() {
                         served.lsn = commit.lsn;
                         served.item_lsn = Some(commit.lsn);
@@ -126,7 +142,7 @@ impl Database {
                     work.container = Some(Arc::clone(&container));
                     // Its resource id, if it got one, was one of the partition that is no more.
                     rid = None;
-                    moved = Some(place.within(container));
+                    *moved = Some(place.within(container));
                 }
             }
         }
@@ -175,6 +191,7 @@ impl Database {
         let to = moved.as_ref().unwrap_or(place);
         let way = Transition { from: place, to, old: stored.as_ref(), new: record.as_ref() };
         let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
+        self.check_quota(to.home(), view, counts.grown)?;
         if let Some(mark) = mark {
             batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
         }

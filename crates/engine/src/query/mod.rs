@@ -23,6 +23,7 @@ mod page;
 mod position;
 mod resume;
 mod route;
+mod settle;
 mod stream;
 mod token;
 
@@ -73,6 +74,7 @@ impl Job<'_> {
             .partitions
             .get(partition)
             .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
+        self.database.admit_once(work, partition)?;
         let view = self.database.open_partition(work, partition)?;
         self.database.check_session(work, partition, view.lsn())?;
         if !self.database.catalog.has_policy_of(self.container) {
@@ -110,7 +112,12 @@ impl Database {
                 {
                     attempts += 1;
                 }
-                result => return result,
+                result => {
+                    if let Err(error) = &result {
+                        self.settle_failed(work, error);
+                    }
+                    return result;
+                }
             }
         }
     }
@@ -156,6 +163,7 @@ impl Database {
         let page = job.run(work, &filter)?;
         job.note_served(work)?;
         let mut report = job.report(work, &page);
+        job.settle(work, &report);
         report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
         report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);
         report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
@@ -217,6 +225,10 @@ impl Job<'_> {
             self.area = area.clone();
         }
         let units = route::units(self.container, &area, filter);
+        if facts.is_grouped || facts.distinct || facts.ordered {
+            // Such a page needs all of them: it must not fail half-way.
+            self.admit_all(work, &units)?;
+        }
         if facts.is_grouped {
             page.grouped(self, work, &units)?;
             return Ok(page);
@@ -232,9 +244,7 @@ impl Job<'_> {
 
     /// Clients want to know a partition and its LSN, also from a query that had to ask none.
     fn note_served(&self, work: &mut Work<'_>) -> Result<()> {
-        let mut partitions = self.container.partitions.iter();
-        let first = partitions.find(|partition| partition.epks.overlaps(&self.area));
-        if let (None, Some(partition)) = (&work.served, first) {
+        if let (None, Some(partition)) = (&work.served, self.first()) {
             self.database.open_partition(work, partition)?;
         }
         Ok(())

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use partita_model::{Error, Result};
+use partita_model::{Error, ErrorKind, Result};
 use partita_query::{Facts, Groups, Row};
 
 use super::Job;
@@ -99,6 +99,11 @@ impl Page {
         self.rows.len() >= self.rows_max || self.bytes >= self.bytes_max
     }
 
+    /// Is this only the next partition being busy, after others have answered?
+    fn may_end_on(&self, error: &Error) -> bool {
+        matches!(error.kind, ErrorKind::Throttled { .. }) && !self.reports.is_empty()
+    }
+
     /// Rows that would fill the page, those that OFFSET passes over included.
     fn want(&self) -> usize {
         let room = (self.rows_max - self.rows.len()) as u64;
@@ -136,7 +141,14 @@ impl Page {
     ) -> Result<()> {
         while self.window.take > 0 {
             let before = stream.cursor();
-            let mut round = stream.round(job, work, self.want(), &mut self.reports)?;
+            let mut round = match stream.round(job, work, self.want(), &mut self.reports) {
+                // The page ends where the throughput of the next partition does.
+                Err(error) if self.may_end_on(&error) => {
+                    self.cursor = before;
+                    return Ok(());
+                }
+                round => round?,
+            };
             let mut used = 0_usize;
             for row in &mut round.rows {
                 let bytes = row.text.len();

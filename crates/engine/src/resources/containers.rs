@@ -8,6 +8,7 @@ use partita_model::{
 use partita_query::Filter;
 use partita_storage::{PartitionId, Space, counter};
 
+use super::offers::check_fixed_throughput;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Changes, Container, Partition, Policies};
 use crate::context::Work;
@@ -17,9 +18,6 @@ use crate::op::{
     Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
     PartitionStatistics,
 };
-
-/// What a container gets that neither asks for throughput nor has a database to share with.
-const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
 
 /// New partitions have a first commit behind them, as it were: LSN 0 in a session token would mean
 /// "nothing seen".
@@ -36,10 +34,18 @@ impl Database {
     ) -> Result<Outcome> {
         work.usage.metadata_writes = 1;
         let definition = ContainerDefinition::create(body, key_required == KeyRequired::Yes)?;
-        let throughput = self.throughput_of_new(path, throughput)?;
+        if let Some(throughput) = &throughput {
+            check_fixed_throughput(&definition, throughput)?;
+        }
         self.check_free(path, &definition.name)?;
-        // A container that shares its database's throughput begins with one partition.
-        let count = throughput.as_ref().map_or(1, Throughput::initial_partitions);
+        // A container that shares its database's throughput or is serverless begins with one
+        // partition. One without a key never has more.
+        let count = match &throughput {
+            Some(throughput) if !definition.partition_key.system_key => {
+                throughput.initial_partitions()
+            }
+            Some(_) | None => 1,
+        };
         let partitions = self.make_partitions(&definition, count).await?;
         let ids: Vec<PartitionId> = partitions.iter().map(|partition| partition.id).collect();
         let created = self
@@ -226,18 +232,6 @@ impl Database {
             )));
         }
         Ok(())
-    }
-
-    /// A container's own throughput: as asked for, or the default unless it shares its database's.
-    fn throughput_of_new(
-        &self,
-        path: &DatabasePath,
-        wanted: Option<Throughput>,
-    ) -> Result<Option<Throughput>> {
-        let catalog = self.catalog.current();
-        let database = catalog.parent_database(path)?;
-        let shares = catalog.offer_of(&database.rid.to_string()).is_some();
-        Ok(wanted.or((!shares).then_some(DEFAULT_THROUGHPUT)))
     }
 
     async fn make_partitions(

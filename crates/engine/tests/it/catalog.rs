@@ -1,7 +1,7 @@
 //! Databases, containers, offers and partitions.
 
 use partita_engine::{
-    Context, DatabasePath, EtagPattern, KeyRequired, Migrate, Op, Outcome, PageRequest,
+    Context, DatabasePath, EtagPattern, KeyRequired, Migrate, OfferChange, Op, Outcome, PageRequest,
 };
 use partita_model::{ErrorKind, Throughput};
 use partita_query::Filter;
@@ -102,7 +102,8 @@ fn offers_are_replaced_within_the_rules() {
         bench.run(Op::ReadContainer { container: path(), condition: None }).container.unwrap();
     let rid = offers(&bench, &container.rid.to_string())[0].rid.to_string();
     let replace = |throughput, migrate| {
-        bench.run(Op::ReplaceOffer { rid: rid.clone(), throughput, migrate, condition: None })
+        let change = OfferChange { throughput, migrate, buckets: None };
+        bench.run(Op::ReplaceOffer { rid: rid.clone(), change, condition: None })
     };
     assert!(replace(Throughput::Manual(100_000), Migrate::No).result.is_ok());
     assert_eq!(error(&replace(Throughput::Manual(400), Migrate::No)), ErrorKind::BadRequest);
@@ -111,7 +112,7 @@ fn offers_are_replaced_within_the_rules() {
     assert_eq!(error(&replace(autoscale.clone(), Migrate::No)), ErrorKind::BadRequest);
     assert!(replace(autoscale.clone(), Migrate::ToAutoscale).result.is_ok());
     let now = offers(&bench, &container.rid.to_string())[0].throughput.clone();
-    assert_eq!(now, Throughput::Autoscale { max: 1_000, increment_percent: None });
+    assert_eq!(now, Throughput::Autoscale { max: 10_000, increment_percent: None });
     assert!(replace(autoscale, Migrate::No).result.is_ok());
 }
 

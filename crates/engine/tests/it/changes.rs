@@ -285,7 +285,7 @@ fn indexing_an_item_anew_is_no_change_of_it() {
 fn a_page_that_looked_at_much_and_found_nothing_is_continued() {
     let settings = EngineSettings {
         change_feed: ChangeFeedSettings { page_entries_max: 10, ..ChangeFeedSettings::default() },
-        ..EngineSettings::default()
+        ..unthrottled()
     };
     let clock = Arc::new(FixedClock::new(1_700_000_000_000));
     let bench = Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap();

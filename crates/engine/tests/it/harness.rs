@@ -5,7 +5,7 @@ use std::sync::Arc;
 use partita_engine::{
     Change, Condition, ContainerPath, Context, Database, DatabasePath, EngineSettings, EtagPattern,
     Indexing, ItemPath, KeyRequired, NewItem, Op, Outcome, PageRequest, QuerySettings, Reply,
-    Scope, block_on,
+    Scope, ThroughputMode, block_on,
 };
 use partita_model::{
     Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
@@ -15,6 +15,11 @@ use partita_storage::{MemoryStore, Store};
 
 /// A throughput that makes one partition, and one that makes five.
 pub(crate) const PARTITIONS: [(usize, u32); 2] = [(1, 400), (5, 30_000)];
+
+/// Time stands still in most tests: nobody would ever be admitted again.
+pub(crate) fn unthrottled() -> EngineSettings {
+    EngineSettings { throughput: ThroughputMode::Off, ..EngineSettings::default() }
+}
 
 pub(crate) struct Bench {
     pub(crate) database: Arc<Database>,
@@ -35,12 +40,15 @@ impl Bench {
     /// The same on a store that may refuse.
     pub(crate) fn try_on(store: Arc<dyn Store>, seed: u64) -> Option<Bench> {
         let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-        Bench::open(store, clock, seed, EngineSettings::default())
+        Bench::open(store, clock, seed, unthrottled())
     }
 
     /// The same with other limits for queries.
     pub(crate) fn with_queries(query: QuerySettings) -> Bench {
-        let settings = EngineSettings { query, ..EngineSettings::default() };
+        Bench::with_settings(EngineSettings { query, ..unthrottled() })
+    }
+
+    pub(crate) fn with_settings(settings: EngineSettings) -> Bench {
         let clock = Arc::new(FixedClock::new(1_700_000_000_000));
         Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap()
     }

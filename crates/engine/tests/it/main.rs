@@ -20,4 +20,5 @@ mod query_property;
 mod races;
 mod restart;
 mod stores;
+mod throughput;
 mod users;

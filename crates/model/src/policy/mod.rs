@@ -36,7 +36,7 @@ pub use full_text::{FullTextPath, FullTextPolicy, Language};
 pub use geospatial::Geospatial;
 pub use indexing::{IndexingMode, IndexingPolicy};
 pub use spatial::{BoundingBox, SpatialIndex, SpatialType};
-pub use throughput::Throughput;
+pub use throughput::{Throughput, ThroughputBucket};
 pub use unique::UniqueKey;
 pub use vector::{
     Quantizer, VectorDistance, VectorElement, VectorEmbedding, VectorEmbeddingPolicy, VectorIndex,

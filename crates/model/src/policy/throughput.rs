@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::policy::shape;
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 /// What is provisioned for a container, or for a database whose containers share it.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,75 @@ pub enum Throughput {
         /// By how much the maximum grows by itself, if stated; shown again, not acted on.
         increment_percent: Option<u32>,
     },
+}
+
+/// A part of a container's throughput that some requests may use at most. Nothing is reserved for
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThroughputBucket {
+    /// 1 to 5.
+    pub id: u8,
+    /// The most that its requests may use, 1 to 100.
+    pub percent: u8,
+    /// Requests that name no bucket belong to this one.
+    pub is_default: bool,
+}
+
+impl ThroughputBucket {
+    /// The buckets of an offer: `[{"id":1,"maxThroughputPercentage":20,"isDefaultBucket":false}]`.
+    pub fn parse_all(list: &Value) -> Result<Vec<ThroughputBucket>> {
+        let Value::Array(list) = list else {
+            return Err(Error::bad_request("'throughputBuckets' must be an array"));
+        };
+        let buckets: Vec<ThroughputBucket> = list.iter().map(bucket).collect::<Result<_>>()?;
+        for (at, bucket) in buckets.iter().enumerate() {
+            let before = buckets.get(..at).unwrap_or_default();
+            if before.iter().any(|other| other.id == bucket.id) {
+                return Err(Error::bad_request(format!(
+                    "'throughputBuckets' has the bucket {} twice",
+                    bucket.id
+                )));
+            }
+            if bucket.is_default && before.iter().any(|other| other.is_default) {
+                return Err(Error::bad_request(
+                    "'throughputBuckets' has two default buckets, one is the most",
+                ));
+            }
+        }
+        Ok(buckets)
+    }
+
+    /// The bucket as [`ThroughputBucket::parse_all`] reads it.
+    pub fn to_value(&self) -> Value {
+        let mut object = Object::new()
+            .with("id", i64::from(self.id))
+            .with("maxThroughputPercentage", i64::from(self.percent));
+        if self.is_default {
+            object.insert("isDefaultBucket", true);
+        }
+        Value::from(object)
+    }
+}
+
+fn bucket(value: &Value) -> Result<ThroughputBucket> {
+    let object = shape::object(value, "throughput bucket")?;
+    let number = |name, max: usize| -> Result<u8> {
+        let number = shape::integer(shape::required(object, name, "A throughput bucket")?, name)?;
+        let fits = u8::try_from(number).ok().filter(|n| (1..=max).contains(&usize::from(*n)));
+        fits.ok_or_else(|| {
+            Error::bad_request(format!("'{name}' must be between 1 and {max}, it is {number}"))
+        })
+    };
+    let is_default = match shape::present(object, "isDefaultBucket") {
+        None => false,
+        Some(Value::Bool(is_default)) => *is_default,
+        Some(_) => return Err(Error::bad_request("'isDefaultBucket' must be true or false")),
+    };
+    Ok(ThroughputBucket {
+        id: number("id", limits::THROUGHPUT_BUCKETS_MAX)?,
+        percent: number("maxThroughputPercentage", 100)?,
+        is_default,
+    })
 }
 
 impl Throughput {
@@ -157,6 +226,34 @@ mod tests {
             r#"{"maxThroughput":1000,"autoUpgradePolicy":5}"#,
         ] {
             autoscale(bad).expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn throughput_buckets_are_read_and_shown_as_the_service_does() {
+        let parse =
+            |text: &str| ThroughputBucket::parse_all(&Value::parse(text.as_bytes()).unwrap());
+        let text = r#"[{"id":1,"maxThroughputPercentage":20},
+            {"id":5,"maxThroughputPercentage":100,"isDefaultBucket":true}]"#;
+        let buckets = parse(text).unwrap();
+        let bucket = |id, percent, is_default| ThroughputBucket { id, percent, is_default };
+        assert_eq!(buckets, [bucket(1, 20, false), bucket(5, 100, true)]);
+        let shown = Value::Array(buckets.iter().map(ThroughputBucket::to_value).collect());
+        assert_eq!(shown, Value::parse(text.as_bytes()).unwrap());
+        for bad in [
+            "{}",
+            "[1]",
+            r#"[{"id":1}]"#,
+            r#"[{"id":0,"maxThroughputPercentage":20}]"#,
+            r#"[{"id":6,"maxThroughputPercentage":20}]"#,
+            r#"[{"id":1,"maxThroughputPercentage":0}]"#,
+            r#"[{"id":1,"maxThroughputPercentage":101}]"#,
+            r#"[{"id":1,"maxThroughputPercentage":20,"isDefaultBucket":1}]"#,
+            r#"[{"id":1,"maxThroughputPercentage":20},{"id":1,"maxThroughputPercentage":30}]"#,
+            r#"[{"id":1,"maxThroughputPercentage":20,"isDefaultBucket":true},
+                {"id":2,"maxThroughputPercentage":30,"isDefaultBucket":true}]"#,
+        ] {
+            parse(bad).expect_err(bad);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Requests on databases, containers, partition key ranges and offers.
 
 use http::Method;
-use partita_engine::{ContainerPath, DatabasePath, KeyRequired, Migrate, Op};
-use partita_model::{Error, OfferRid, Result, Throughput, Value, check_resource_name};
+use partita_engine::{ContainerPath, DatabasePath, KeyRequired, Migrate, OfferChange, Op};
+use partita_model::{
+    Error, OfferRid, Result, Throughput, ThroughputBucket, Value, check_resource_name,
+};
 use partita_query::Filter;
 
 use super::query::filter;
@@ -113,8 +115,8 @@ pub(super) fn offer(rid: String, incoming: Incoming<'_>) -> Result<Op> {
             let body = Value::parse(&incoming.body)?;
             check_offer_identity(&body, &rid)?;
             let migrate = migrate(headers)?;
-            let throughput = offered(&body, migrate)?;
-            Ok(Op::ReplaceOffer { rid, throughput, migrate, condition: if_match(headers)? })
+            let change = offered(&body, migrate)?;
+            Ok(Op::ReplaceOffer { rid, change, condition: if_match(headers)? })
         }
         _ => Err(not_allowed(incoming.method, "an offer", "GET or PUT")),
     }
@@ -189,18 +191,21 @@ fn migrate(headers: Headers<'_>) -> Result<Migrate> {
     }
 }
 
-/// The throughput in an offer's content. The content of an autoscale offer also tells its current
+/// What an offer's content asks for. The content of an autoscale offer also tells its current
 /// throughput, so the autoscale settings decide unless the client asks for manual throughput.
-fn offered(body: &Value, migrate: Migrate) -> Result<Throughput> {
+fn offered(body: &Value, migrate: Migrate) -> Result<OfferChange> {
     let content = body.get("content").filter(|content| content.as_object().is_some());
     let content = content.ok_or_else(|| wrong_type("content", "an object"))?;
     let settings = content.get("offerAutopilotSettings").filter(|settings| !settings.is_null());
-    match settings {
-        Some(settings) if migrate != Migrate::ToManual => Throughput::autoscale(settings),
+    let throughput = match settings {
+        Some(settings) if migrate != Migrate::ToManual => Throughput::autoscale(settings)?,
         _ => {
             let ru = content.get("offerThroughput").and_then(Value::as_i64);
             let ru = ru.ok_or_else(|| wrong_type("content.offerThroughput", "an integer"))?;
-            Throughput::manual(ru)
+            Throughput::manual(ru)?
         }
-    }
+    };
+    let buckets = content.get("throughputBuckets").filter(|buckets| !buckets.is_null());
+    let buckets = buckets.map(ThroughputBucket::parse_all).transpose()?;
+    Ok(OfferChange { throughput, migrate, buckets })
 }

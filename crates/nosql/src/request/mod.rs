@@ -143,6 +143,7 @@ fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result
         consistency: headers.consistency(account)?,
         session: owned(&headers::SESSION_TOKEN)?,
         intended_container_rid: owned(&headers::INTENDED_CONTAINER_RID)?,
+        demand: headers.demand()?,
     })
 }
 
@@ -183,7 +184,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::LocateKey { .. } => ("LocateKey", Runs::Inline),
         Op::SplitPartition { .. } => ("SplitPartition", Runs::InPool),
         Op::MergePartitions { .. } => ("MergePartitions", Runs::InPool),
-        Op::ReadOffer { .. } => ("ReadOffer", Runs::Inline),
+        Op::ReadOffer { .. } => ("ReadOffer", Runs::InPool),
         Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
         Op::User(op) => users::profile_of_user(op),

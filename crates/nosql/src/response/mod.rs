@@ -12,7 +12,9 @@ mod query;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use partita_engine::{Change, Container, ItemBody, Outcome, PartitionStatistics, Reply, Served};
+use partita_engine::{
+    Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, Reply, Served,
+};
 use partita_gateway::Response;
 use partita_model::{Charge, Etag, IndexingMode, Object, Value};
 
@@ -151,10 +153,7 @@ fn success(
         Outcome::Partitions { etag, unchanged } => ranges(&etag, unchanged, container, headers),
         Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
         Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
-        Outcome::Offer { offer, change } => {
-            headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"));
-            one(&offer.etag, &offer.to_value(), change, headers)
-        }
+        Outcome::Offer { offer, change } => one_offer(&offer, change, headers),
         Outcome::Offers { offers, continuation } => {
             let rows = offers.iter().map(|offer| offer.to_value()).collect();
             feed("", "Offers", rows, continuation, headers)
@@ -236,6 +235,12 @@ fn changes(
 fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Response {
     headers.insert(header::ETAG, text::etag(etag));
     with_body(status_of(change), headers, body.to_json())
+}
+
+fn one_offer(offer: &Offer, change: Change, mut headers: HeaderMap) -> Response {
+    headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"));
+    headers.insert(headers::MIN_THROUGHPUT, HeaderValue::from(offer.observed.minimum_ru));
+    one(&offer.etag, &offer.to_value(), change, headers)
 }
 
 fn container_reply(

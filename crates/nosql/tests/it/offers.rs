@@ -136,3 +136,64 @@ fn throughput_headers_are_checked() {
     create().header(autoscale, low).refused(400, "0", text);
     world.get("/dbs/x").expect(404);
 }
+
+#[test]
+fn whoever_uses_more_than_was_provisioned_is_asked_to_wait() {
+    let world = World::throttled();
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    let definition = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    world.post("/dbs/d/colls", definition).header("x-ms-offer-throughput", "400").expect(201);
+    let write = |n: u32| {
+        world
+            .post("/dbs/d/colls/c/docs", &format!(r#"{{"id":"i{n}","pk":"a"}}"#))
+            .header("x-ms-documentdb-partitionkey", r#"["a"]"#)
+    };
+    let first = (0..1_000).find(|n| write(*n).send().status == 429).unwrap();
+    let refused = write(first).refused(429, "3200", "Request rate is large");
+    assert!(refused.text().starts_with(r#"{"code":"TooManyRequests""#), "{}", refused.text());
+    assert_eq!(refused.header("x-ms-request-charge"), Some("0"));
+    let wait: u64 = refused.header("x-ms-retry-after-ms").unwrap().parse().unwrap();
+    assert!((1..=1_000).contains(&wait), "{wait}");
+    world.get("/dbs/d/colls/c").expect(200);
+    world.clock.advance_millis(wait);
+    write(first).expect(201);
+}
+
+#[test]
+fn throughput_buckets_and_priorities_are_checked_and_honoured() {
+    let world = World::throttled();
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    let definition = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    world.post("/dbs/d/colls", definition).header("x-ms-offer-throughput", "400").expect(201);
+    let offers = offers_of(&world, "/dbs/d/colls/c");
+    let buckets = r#""throughputBuckets":[{"id":2,"maxThroughputPercentage":10}]"#;
+    let content = r#""offerThroughput":400"#;
+    let answer = replace(&world, &offers[0], content, &format!("{content},{buckets}"));
+    assert_eq!(answer.header("x-ms-cosmos-min-throughput"), Some("400"));
+    assert!(answer.text().contains(buckets), "{}", answer.text());
+    let bad = r#""throughputBuckets":[{"id":9,"maxThroughputPercentage":10}]"#;
+    assert_eq!(replace(&world, &offers[0], content, &format!("{content},{bad}")).status, 400);
+    let read = |name: &str, value: &str| {
+        world
+            .get("/dbs/d/colls/c/docs/x")
+            .header("x-ms-documentdb-partitionkey", r#"["a"]"#)
+            .header(name, value)
+    };
+    let bucket = "x-ms-cosmos-throughput-bucket";
+    let served = (0..1_000).take_while(|_| read(bucket, "2").send().status == 404).count();
+    assert!((39..=41).contains(&served), "{served}");
+    read(bucket, "2").refused(429, "3212", "bucket 2");
+    read(bucket, "3").expect(404);
+    read(bucket, "6").refused(400, "0", "is invalid.");
+    read("x-ms-cosmos-priority-level", "Low").expect(404);
+    read("x-ms-cosmos-priority-level", "medium").refused(400, "0", "must be High or Low");
+}
+
+#[test]
+fn a_container_without_throughput_has_no_offer() {
+    let world = World::new();
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    let definition = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    world.post("/dbs/d/colls", definition).expect(201);
+    assert_eq!(offers_of(&world, "/dbs/d/colls/c"), []);
+}

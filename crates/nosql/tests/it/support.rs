@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use partita_engine::{Database, EngineSettings, block_on};
+use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
 use partita_gateway::{Door, Pool, Request, Scheme, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, Value};
@@ -48,24 +48,37 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
+/// Time stands still here: nobody would ever be admitted again.
+fn unthrottled(default_consistency: Consistency) -> EngineSettings {
+    let throughput = ThroughputMode::Off;
+    EngineSettings { default_consistency, throughput, ..EngineSettings::default() }
+}
+
 impl World {
     pub(crate) fn new() -> World {
         World::with_consistency(Consistency::Session)
     }
 
     pub(crate) fn with_consistency(default_consistency: Consistency) -> World {
-        World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, default_consistency)
+        World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, unthrottled(default_consistency))
+    }
+
+    /// One in which time stands still until it is told to move, and throughput is what it is.
+    pub(crate) fn throttled() -> World {
+        let throughput = ThroughputMode::Enforced;
+        let settings = EngineSettings { throughput, ..unthrottled(Consistency::Session) };
+        World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, settings)
     }
 
     /// What a restart leaves, with this primary key.
     pub(crate) fn restarted(self, key: &str) -> World {
-        World::on(self.store, 8, key, Consistency::Session)
+        World::on(self.store, 8, key, unthrottled(Consistency::Session))
     }
 
-    fn on(store: Arc<dyn Store>, seed: u64, key: &str, default_consistency: Consistency) -> World {
+    fn on(store: Arc<dyn Store>, seed: u64, key: &str, settings: EngineSettings) -> World {
         let clock = Arc::new(FixedClock::new(NOW_MILLIS));
         let entropy = Arc::new(SeededEntropy::new(seed));
-        let settings = EngineSettings { default_consistency, ..EngineSettings::default() };
+        let default_consistency = settings.default_consistency;
         let (own_clock, own_store) = (Arc::clone(&clock), Arc::clone(&store));
         let database =
             Database::open(store, Arc::clone(&clock) as _, Arc::clone(&entropy) as _, settings)

@@ -14,7 +14,7 @@ use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
 use super::{Step, What, done, left_undone, one_read, size};
-use crate::catalog::{Container, FreshRid};
+use crate::catalog::{Container, FreshRid, Partition};
 use crate::context::Work;
 use crate::database::Database;
 use crate::item::key_of_request;
@@ -42,8 +42,8 @@ struct Member {
 
 /// How a run over all operations ended.
 enum Run {
-    /// All went well.
-    Whole(Vec<BatchResult>),
+    /// All went well; by how many bytes the logical partition grows.
+    Whole(Vec<BatchResult>, i64),
     /// The operation at this index failed.
     Broken(usize, Error),
 }
@@ -58,19 +58,35 @@ impl Database {
     ) -> Result<Vec<BatchResult>> {
         let key = key_of_request(container, header)?;
         let epk = container.definition.partition_key.epk(&key);
-        let home = Home { epk, key: key.into() };
-        let member = |operation| Member::of(container, &home, operation);
-        let mut members: Vec<Member> = operations.into_iter().map(member).collect();
         let mut container = Arc::clone(container);
+        self.admit_once(work, home_of(&container, &epk))?;
+        let home = Home { epk: epk.clone(), key: key.clone().into() };
+        let member = |operation| Member::of(&container, &home, operation);
+        let members: Vec<Member> = operations.into_iter().map(member).collect();
+        let results = self.run_admitted(work, &mut container, &epk, members).await?;
+        let charge = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
+        self.settle(work, home_of(&container, &epk), charge, Some((&epk, &key)));
+        Ok(results)
+    }
+
+    /// Runs the operations until they are committed. The container is then the one that they were
+    /// committed in, which may have other partitions than before.
+    async fn run_admitted(
+        &self,
+        work: &mut Work<'_>,
+        container: &mut Arc<Container>,
+        epk: &Epk,
+        mut members: Vec<Member>,
+    ) -> Result<Vec<BatchResult>> {
         for _ in 0..ATTEMPTS_MAX {
-            let partition = &container.partitions[container.partition_index(&home.epk)];
+            let partition = home_of(container, epk);
             let mut view = Overlay::new(self.open_partition(work, partition)?);
             // A batch that reads must not show less than the client has seen.
             if members.iter().any(Member::reads) {
                 self.check_session(work, partition, view.lsn())?;
             }
-            let results = match self.run_members(work, &mut view, &mut members)? {
-                Run::Whole(results) => results,
+            let (results, grown) = match self.run_members(work, &mut view, &mut members)? {
+                Run::Whole(results, grown) => (results, grown),
                 Run::Broken(at, error) => return Ok(self.broken(work, members.len(), at, error)),
             };
             check_size(&results)?;
@@ -79,6 +95,7 @@ impl Database {
             }
             match self.store.submit(partition.id, view.into_batch()).await {
                 Ok(commit) => {
+                    partition.meter.grow(grown);
                     if let Some(served) = work.served.as_mut() {
                         served.lsn = commit.lsn;
                     }
@@ -86,9 +103,9 @@ impl Database {
                 }
                 Err(StorageError::Conflict { .. }) => {}
                 Err(error) => {
-                    container = self.after_move(&container, error).await?;
-                    work.container = Some(Arc::clone(&container));
-                    members.iter_mut().for_each(|member| member.follow(&container));
+                    *container = self.after_move(container, error).await?;
+                    work.container = Some(Arc::clone(container));
+                    members.iter_mut().for_each(|member| member.follow(container));
                 }
             }
         }
@@ -107,8 +124,9 @@ impl Database {
         members: &mut [Member],
     ) -> Result<Run> {
         let mut results = Vec::with_capacity(members.len());
+        let mut grown = 0;
         for (at, member) in members.iter_mut().enumerate() {
-            match self.run_member(work, view, member) {
+            match self.run_member(work, view, member, &mut grown) {
                 Ok((done, charge)) => results.push(BatchResult { result: Ok(done), charge }),
                 Err(error) if is_the_servers(&error.kind) => return Err(error),
                 Err(error) => return Ok(Run::Broken(at, error)),
@@ -118,7 +136,7 @@ impl Database {
             // Many items were concerned, not one.
             served.item_lsn = None;
         }
-        Ok(Run::Whole(results))
+        Ok(Run::Whole(results, grown))
     }
 
     fn run_member(
@@ -126,6 +144,7 @@ impl Database {
         work: &mut Work<'_>,
         view: &mut Overlay,
         member: &mut Member,
+        grown: &mut i64,
     ) -> Result<(BatchDone, Charge)> {
         let step = member.step.as_ref().map_err(Error::clone)?;
         let place = &step.place;
@@ -140,6 +159,7 @@ impl Database {
             What::Write(intent) => {
                 let prepared = self.prepare(work, view, place, intent, &mut member.rid)?;
                 view.absorb(prepared.batch);
+                *grown += prepared.counts.grown;
                 (prepared.outcome, prepared.counts.usage())
             }
         };
@@ -186,6 +206,11 @@ impl Member {
     fn reads(&self) -> bool {
         matches!(&self.step, Ok(Step { what: What::Read(_), .. }))
     }
+}
+
+/// The partition of a logical partition.
+fn home_of<'c>(container: &'c Container, epk: &Epk) -> &'c Partition {
+    &container.partitions[container.partition_index(epk)]
 }
 
 fn is_the_servers(kind: &ErrorKind) -> bool {

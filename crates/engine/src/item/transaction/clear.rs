@@ -17,6 +17,7 @@ use crate::database::Database;
 use crate::item::key_of_request;
 use crate::keys;
 use crate::op::{BatchAction, BatchOperation, BatchResult, ContainerPath, Outcome, Returns};
+use crate::pricing;
 use crate::record::ItemRecord;
 
 /// One look into the store; it ends earlier on the number of items.
@@ -38,12 +39,28 @@ impl Database {
     ) -> Result<Outcome> {
         let container = self.item_container(work, path)?.container;
         let key = key_of_request(&container, header)?;
+        let epk = container.definition.partition_key.epk(&key);
+        let partition = &container.partitions[container.partition_index(&epk)];
+        // Once for all chunks: who began may finish.
+        self.admit_once(work, partition)?;
         work.usage.reads = 1;
+        let deleted = self.delete_chunks(work, &container, &key).await;
+        let charge = pricing::charge(&work.usage, self.consistency(work.context));
+        self.settle(work, partition, charge, Some((&epk, &key)));
+        deleted
+    }
+
+    async fn delete_chunks(
+        &self,
+        work: &mut Work<'_>,
+        container: &Arc<Container>,
+        key: &PartitionKey,
+    ) -> Result<Outcome> {
         let mut after = None;
         loop {
-            let chunk = self.next_chunk(work, &container, &key, after.take())?;
+            let chunk = self.next_chunk(work, container, key, after.take())?;
             after = chunk.last_key;
-            self.delete_chunk(work, &container, &key, chunk.ids).await?;
+            self.delete_chunk(work, container, key, chunk.ids).await?;
             if after.is_none() {
                 return Ok(Outcome::PartitionKeyDeleted);
             }
