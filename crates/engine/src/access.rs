@@ -55,6 +55,7 @@ fn reads(op: &Op) -> bool {
         | Op::ListPartitions { .. }
         | Op::DescribePartitions { .. }
         | Op::LocateKey { .. }
+        | Op::RecentQueries { .. }
         | Op::ReadOffer { .. }
         | Op::ListOffers { .. }
         | Op::ReadItem { .. }

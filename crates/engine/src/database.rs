@@ -16,6 +16,7 @@ use partita_storage::{Status, Store};
 use crate::access;
 use crate::catalog::{CatalogStore, Container};
 use crate::context::{Access, Context, Work};
+use crate::describe::QueryLog;
 use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
@@ -32,6 +33,7 @@ pub struct Database {
     pub(crate) settings: EngineSettings,
     pub(crate) jobs: Jobs,
     pub(crate) moves: Moves,
+    pub(crate) queries: QueryLog,
 }
 
 /// What can be chosen about a database.
@@ -175,10 +177,10 @@ impl Database {
         let budgets = Budgets::new(settings.partitions.ru_max);
         let catalog =
             CatalogStore::open(Arc::clone(&store), Arc::clone(&clock), budgets, &*entropy)?;
-        let (jobs, moves) = (Jobs::default(), Moves::default());
+        let (jobs, moves, queries) = (Jobs::default(), Moves::default(), QueryLog::default());
         // What is due may have become so before a restart.
         moves.ask_for_a_look();
-        Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs, moves }))
+        Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs, moves, queries }))
     }
 
     /// Does an operation.
@@ -280,6 +282,7 @@ impl Database {
             Op::DescribePartitions { container, top } => {
                 self.describe_partitions(work, &container, top)
             }
+            Op::RecentQueries { container } => self.recent_queries(work, &container),
             Op::LocateKey { container, key } => self.locate_key(work, &container, key),
             Op::SplitPartition { container, range_id, at } => {
                 self.split_partition(work, &container, &range_id, &at).await

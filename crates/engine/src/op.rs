@@ -27,6 +27,7 @@ pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, 
 pub use changes::{ChangesFrom, ChangesRequest};
 pub use partitions::{
     KeyLocation, LogicalPartition, PartitionDescription, PartitionFigures, PartitionReport,
+    RecentQuery,
 };
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
@@ -158,6 +159,10 @@ pub enum Op {
     DescribePartitions {
         container: ContainerPath,
         top: usize,
+    },
+    /// The queries that were asked lately, without the values of their parameters.
+    RecentQueries {
+        container: ContainerPath,
     },
     /// Where a partition key, or the beginning of a hierarchical one, leads.
     LocateKey {
@@ -379,6 +384,9 @@ pub enum Outcome {
     MovePlanned {
         parents: Vec<u32>,
         children: Vec<u32>,
+    },
+    RecentQueries {
+        queries: Vec<RecentQuery>,
     },
     Offer {
         offer: Arc<Offer>,

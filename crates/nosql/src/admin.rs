@@ -3,6 +3,7 @@
 //! | Request | What it does |
 //! |---|---|
 //! | `GET …/partitions?top=N` | describes them, with the N largest logical partitions (10) |
+//! | `GET …/queries` | the queries that were asked lately, without the values of parameters |
 //! | `GET …/explain-key?key=["a"]` | where a partition key lives |
 //!
 //! `…` is `/_partita/databases/{database}/containers/{container}`. The paths follow the management
@@ -34,6 +35,7 @@ pub(crate) struct AdminLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
     Partitions,
+    Queries,
     ExplainKey,
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn route(segments: &[&str], query: Option<&str>) -> Result<Option<Adm
     };
     let target = match inside {
         ["partitions"] => Target::Partitions,
+        ["queries"] => Target::Queries,
         ["explain-key"] => Target::ExplainKey,
         _ => return Ok(None),
     };
@@ -67,6 +70,7 @@ pub(crate) fn read(link: AdminLink, method: &Method) -> Result<Op> {
             };
             Ok(Op::DescribePartitions { container, top })
         }
+        (Target::Queries, &Method::GET) => Ok(Op::RecentQueries { container }),
         (Target::ExplainKey, &Method::GET) => {
             let key = parameter(&query, "key")?.ok_or_else(|| {
                 Error::bad_request(
@@ -76,9 +80,9 @@ pub(crate) fn read(link: AdminLink, method: &Method) -> Result<Op> {
             })?;
             Ok(Op::LocateKey { container, key: PartitionKeyHeader::parse(&key)? })
         }
-        (Target::Partitions | Target::ExplainKey, _) => Err(Error::method_not_allowed(format!(
-            "The method {method} is not allowed here: use GET."
-        ))),
+        (Target::Partitions | Target::Queries | Target::ExplainKey, _) => Err(
+            Error::method_not_allowed(format!("The method {method} is not allowed here: use GET.")),
+        ),
     }
 }
 

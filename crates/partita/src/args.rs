@@ -55,6 +55,43 @@ pub(crate) enum Command {
     Partitions(PartitionsArgs),
     /// Show the effective partition key (EPK) of a partition key and the partition it lives in.
     ExplainKey(ExplainKeyArgs),
+    /// Say which partition key would serve a container best, and why: by the items that it has and
+    /// the queries that it was asked lately.
+    Advise(AdviseArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdviseArgs {
+    /// The container
+    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
+    pub(crate) container: Option<ContainerName>,
+
+    /// Items from a file, a JSON object per line, instead of a container's
+    #[arg(long, value_name = "FILE", conflicts_with = "container")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Queries from a file, one per line, instead of those that the server remembers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: Option<PathBuf>,
+
+    /// How many items are looked at closely: a random sample of all
+    #[arg(long, value_name = "COUNT", default_value_t = 20_000)]
+    pub(crate) sample: usize,
+
+    /// How many items of a container are read at most
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    pub(crate) items_max: u64,
+
+    /// How many candidates to show
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 /// Which server, and who asks.

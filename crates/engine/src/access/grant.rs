@@ -82,6 +82,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         | Op::LocateKey { .. }
         | Op::SplitPartition { .. }
         | Op::MergePartitions { .. }
+        | Op::RecentQueries { .. }
         | Op::ReadOffer { .. }
         | Op::ReplaceOffer { .. }
         | Op::ListOffers { .. }

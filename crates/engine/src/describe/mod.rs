@@ -5,11 +5,13 @@
 
 mod largest;
 mod metrics;
+mod queries;
 
 use partita_model::{PartitionKeyHeader, Result};
 use partita_storage::{Snapshot, Space, counter};
 
 pub use self::metrics::PartitionMetrics;
+pub(crate) use self::queries::QueryLog;
 
 use self::largest::Largest;
 use crate::catalog::{Container, Partition};

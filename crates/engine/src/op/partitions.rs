@@ -48,6 +48,18 @@ pub struct LogicalPartition {
     pub bytes: u64,
 }
 
+/// A query that was asked lately.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecentQuery {
+    pub text: String,
+    /// The parameters' names and the types of their values, which are not kept.
+    pub parameters: Vec<(String, String)>,
+    /// How many components of the partition key the request named beside the text.
+    pub key_parts: usize,
+    /// How often it was asked, lately.
+    pub count: u64,
+}
+
 /// Where a partition key leads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyLocation {

@@ -138,6 +138,7 @@ impl Database {
         let area = area(&container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);
         route::check(&container, request, &query, &area, &filter)?;
+        self.queries.note(&container, request);
         let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
         let mut job = Job {
             database: self,

@@ -1,7 +1,9 @@
 //! What is told about partitions: their contents, the largest logical partitions, homes of keys.
 
-use partita_engine::{Access, Context, KeyLocation, Op, Outcome, PartitionReport};
-use partita_model::{ErrorKind, PartitionKeyHeader};
+use partita_engine::{
+    Access, Context, KeyLocation, Op, Outcome, PartitionReport, QueryRequest, RecentQuery, Scope,
+};
+use partita_model::{ErrorKind, PartitionKeyHeader, Value};
 
 use crate::harness::{Bench, KEY_PK, PARTITIONS, error, path};
 
@@ -139,4 +141,47 @@ fn metrics_name_every_partition_of_every_container() {
     assert_eq!(names.iter().filter(|(name, _)| *name == "c").count(), 5);
     assert!(names.contains(&("other", 0)) && names.len() == 6);
     assert_eq!(metrics.iter().map(|found| found.figures.items).sum::<u64>(), 190);
+}
+
+fn recent(bench: &Bench) -> Vec<RecentQuery> {
+    match bench.run(Op::RecentQueries { container: path() }).result {
+        Ok(Outcome::RecentQueries { queries }) => queries,
+        other => panic!("no queries: {other:?}"),
+    }
+}
+
+#[test]
+fn queries_are_remembered_without_the_values_of_their_parameters() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    with_items(&bench);
+    let ask = |query: QueryRequest| {
+        let op = Op::Query { container: path(), query: Box::new(query) };
+        bench.run(op).result.unwrap();
+    };
+    for tenant in ["secret-1", "secret-2", "secret-3"] {
+        let parameters = vec![("@t".to_owned(), Value::from(tenant))];
+        let text = "SELECT * FROM c WHERE c.pk = @t";
+        ask(QueryRequest { parameters, ..QueryRequest::new(text) });
+    }
+    let all = QueryRequest::new("SELECT VALUE c.id FROM c");
+    // A client that asks the partitions one by one asks one query.
+    for id in 0..5 {
+        let scope = Scope::Range { id: id.to_string(), within: None };
+        ask(QueryRequest { scope, ..all.clone() });
+    }
+    let key = PartitionKeyHeader::parse(r#"["k01"]"#).unwrap();
+    ask(QueryRequest { scope: Scope::PartitionKey(key), ..all });
+    let found: Vec<(String, usize, u64)> = recent(&bench)
+        .into_iter()
+        .map(|query| (query.text, query.key_parts, query.count))
+        .collect();
+    let expected = [
+        ("SELECT * FROM c WHERE c.pk = @t", 0, 3),
+        ("SELECT VALUE c.id FROM c", 0, 1),
+        ("SELECT VALUE c.id FROM c", 1, 1),
+    ];
+    assert_eq!(found, expected.map(|(text, parts, count)| (text.to_owned(), parts, count)));
+    let parameters = &recent(&bench)[0].parameters;
+    assert_eq!(parameters, &[("@t".to_owned(), "string".to_owned())]);
 }

@@ -181,6 +181,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ContainerStatistics { .. } => ("ContainerStatistics", Runs::InPool),
         Op::ListPartitions { .. } => ("ListPartitions", Runs::Inline),
         Op::DescribePartitions { .. } => ("DescribePartitions", Runs::InPool),
+        Op::RecentQueries { .. } => ("RecentQueries", Runs::Inline),
         Op::LocateKey { .. } => ("LocateKey", Runs::Inline),
         Op::SplitPartition { .. } => ("SplitPartition", Runs::InPool),
         Op::MergePartitions { .. } => ("MergePartitions", Runs::InPool),

@@ -1,7 +1,7 @@
 //! The answers of the admin API, as JSON.
 
 use partita_engine::{
-    Container, KeyLocation, LogicalPartition, PartitionDescription, PartitionReport,
+    Container, KeyLocation, LogicalPartition, PartitionDescription, PartitionReport, RecentQuery,
 };
 use partita_model::{Object, Value};
 
@@ -41,6 +41,24 @@ pub(super) fn location(location: &KeyLocation, container: Option<&Container>) ->
             described.with("items", number(stored.items)).with("storageBytes", number(stored.bytes))
         }
     };
+    Value::from(body).to_json()
+}
+
+/// Queries that were asked lately.
+pub(super) fn queries(queries: &[RecentQuery], container: Option<&Container>) -> String {
+    let query = |found: &RecentQuery| {
+        let parameters = found.parameters.iter().map(|(name, kind)| {
+            Value::from(Object::new().with("name", name.as_str()).with("type", kind.as_str()))
+        });
+        Value::from(
+            Object::new()
+                .with("query", found.text.as_str())
+                .with("parameters", parameters.collect::<Vec<_>>())
+                .with("keyParts", number(found.key_parts as u64))
+                .with("count", number(found.count)),
+        )
+    };
+    let body = about(container).with("queries", queries.iter().map(query).collect::<Vec<_>>());
     Value::from(body).to_json()
 }
 

@@ -152,6 +152,7 @@ fn success(
         }
         Outcome::Partitions { etag, unchanged } => ranges(&etag, unchanged, container, headers),
         Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
+        Outcome::RecentQueries { queries } => ok(headers, admin::queries(&queries, container)),
         Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
         Outcome::Offer { offer, change } => one_offer(&offer, change, headers),
         Outcome::Offers { offers, continuation } => {

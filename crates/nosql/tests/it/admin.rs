@@ -89,3 +89,21 @@ fn only_the_accounts_keys_open_it() {
     let token = answer.member("_token");
     get(&world, "/partitions").token(&token).refused(403, "0", "resource token");
 }
+
+#[test]
+fn recent_queries_are_told_without_values() {
+    let world = World::with_container("400");
+    let query = r#"{"query":"SELECT * FROM c WHERE c.pk = @p","parameters":[{"name":"@p","value":"hush"}]}"#;
+    for _ in 0..2 {
+        world
+            .post("/dbs/d/colls/c/docs", query)
+            .header("x-ms-documentdb-isquery", "true")
+            .header("content-type", "application/query+json")
+            .key(r#"["hush"]"#)
+            .expect(200);
+    }
+    let answer = get(&world, "/queries").expect(200);
+    let expected = r#"[{"query":"SELECT * FROM c WHERE c.pk = @p","parameters":[{"name":"@p","type":"string"}],"keyParts":1,"count":2}]"#;
+    assert_eq!(answer.json().get("queries").unwrap().to_json(), expected);
+    assert!(!answer.text().contains("hush"));
+}

@@ -19,6 +19,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
+/// How often a request is sent that is refused for being one too many, and the pause in between.
+const ATTEMPTS_MAX: u32 = 100;
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
 /// A server and a key to it.
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -40,6 +44,13 @@ pub(crate) struct Ask<'a> {
     pub(crate) query: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) body: Option<&'a Value>,
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) body: Value,
+    /// Where the next page of a feed begins.
+    pub(crate) continuation: Option<String>,
 }
 
 impl Client {
@@ -64,35 +75,55 @@ impl Client {
 
     /// Reads something of the admin API.
     pub(crate) fn get(&self, segments: &[String], query: &str) -> Result<Value, Failure> {
-        self.send(&admin("GET", segments, query, None))
+        self.send(&admin("GET", segments, query, None)).map(|answer| answer.body)
     }
 
-    /// Sends a request and reads its answer; everything but success is a failure.
-    pub(crate) fn send(&self, ask: &Ask<'_>) -> Result<Value, Failure> {
+    /// Sends a request and reads its answer; everything but success is a failure. A server that is
+    /// asked too much says when to come again, and is.
+    pub(crate) fn send(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
         let url = self.url(ask);
+        for attempt in 1.. {
+            let response = self.try_once(ask, &url)?;
+            let status = response.status().as_u16();
+            let header = |name| -> Option<String> {
+                response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned)
+            };
+            let continuation = header("x-ms-continuation");
+            let pause = header("x-ms-retry-after-ms").and_then(|text| text.parse().ok());
+            let text = response
+                .into_body()
+                .into_with_config()
+                .limit(ANSWER_BYTES_MAX)
+                .read_to_string()
+                .map_err(|error| Failure::other(format!("{url}: {error}")))?;
+            let body = Value::parse(text.as_bytes()).unwrap_or(Value::Null);
+            match (status, pause) {
+                (200..=299, _) => return Ok(Answer { body, continuation }),
+                (429, Some(millis)) if attempt < ATTEMPTS_MAX => {
+                    std::thread::sleep(Duration::from_millis(millis).min(PAUSE_MAX));
+                }
+                _ => return Err(Failure::other(refusal(status, &body))),
+            }
+        }
+        Err(Failure::other(format!("{url}: no answer")))
+    }
+
+    fn try_once(
+        &self,
+        ask: &Ask<'_>,
+        url: &str,
+    ) -> Result<ureq::http::Response<ureq::Body>, Failure> {
         let date = self.date();
         let authorization = self.authorization(ask, &date);
         let mut headers = vec![("x-ms-date", date.as_str()), ("authorization", &authorization)];
         headers.extend_from_slice(ask.headers);
-        let mut request = ureq::http::Request::builder().method(ask.method).uri(&url);
+        let mut request = ureq::http::Request::builder().method(ask.method).uri(url);
         for (name, value) in headers {
             request = request.header(name, value);
         }
         let body = ask.body.map(Value::to_json).unwrap_or_default();
         let sent = request.body(body).map_err(|error| Failure::other(format!("{url}: {error}")))?;
-        let response = self.agent.run(sent).map_err(|error| self.unreachable(&error))?;
-        let status = response.status().as_u16();
-        let text = response
-            .into_body()
-            .into_with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_string()
-            .map_err(|error| Failure::other(format!("{url}: {error}")))?;
-        let body = Value::parse(text.as_bytes()).unwrap_or(Value::Null);
-        match status {
-            200..=299 => Ok(body),
-            _ => Err(Failure::other(refusal(status, &body))),
-        }
+        self.agent.run(sent).map_err(|error| self.unreachable(&error))
     }
 
     fn url(&self, ask: &Ask<'_>) -> String {

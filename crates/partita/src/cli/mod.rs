@@ -3,6 +3,7 @@
 //! `client.rs` signs and sends, `table.rs` lays out. The commands themselves ask one thing each and
 //! take no decision: with `--json` they print the server's answer as it came.
 
+mod advise;
 mod client;
 mod explain_key;
 mod partitions;
@@ -12,6 +13,7 @@ use std::io::Write;
 
 use partita_model::Value;
 
+pub(crate) use advise::run as advise;
 pub(crate) use explain_key::run as explain_key;
 pub(crate) use partitions::run as partitions;
 

@@ -94,3 +94,49 @@ fn metrics_have_the_partitions_unless_they_are_switched_off() {
     Account::of(&quiet).create_container("d", "c", r#"["/pk"]"#, 400);
     assert!(!quiet.get("/metrics").1.contains("partita_partition_"));
 }
+
+#[test]
+fn advice_comes_from_a_container_and_its_queries_or_from_files() {
+    let directory = Directory::new("advise");
+    let server = shop(&directory);
+    let account = Account::of(&server);
+    let mut lines = String::new();
+    for number in 0..400 {
+        let (tenant, user) = (number % 4, number % 100);
+        let item =
+            format!(r#"{{"id":"i{number}","tenant":"acme{tenant}","user":"u{user}","same":true}}"#);
+        account.create_item("my shop", "orders", &item, &format!(r#"["acme{tenant}"]"#));
+        lines.push_str(&item);
+        lines.push('\n');
+    }
+    let query = r#"{"query":"SELECT * FROM c WHERE c.user = @u","parameters":[{"name":"@u","value":"u1"}]}"#;
+    let headers = [
+        ("x-ms-documentdb-isquery", "true"),
+        ("content-type", "application/query+json"),
+        ("x-ms-documentdb-query-enablecrosspartition", "true"),
+    ];
+    assert_eq!(account.post_item("my shop", "orders", query, &headers).0, 200);
+    let asked = ask(&directory, &server, &["advise", "my shop/orders", "--json"]);
+    let advice: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!(advice["items"], 403.0);
+    assert_eq!(advice["candidates"][0]["paths"], serde_json::json!(["/user"]), "{asked}");
+    assert_eq!(advice["candidates"][0]["queries"]["single"], 1.0);
+    let candidates = advice["candidates"].as_array().unwrap();
+    let present: Vec<&Value> = candidates.iter().filter(|c| c["present"] == true).collect();
+    assert_eq!(present.len(), 1);
+    assert_eq!(present[0]["paths"], serde_json::json!(["/tenant"]));
+    let text = ask(&directory, &server, &["advise", "my shop/orders"]);
+    assert!(text.contains("/tenant *") && text.contains("1. /user"), "{text}");
+
+    let (items, queries) = (directory.0.join("items.jsonl"), directory.0.join("queries.txt"));
+    std::fs::write(&items, lines).unwrap();
+    std::fs::write(&queries, "-- what we ask\nSELECT * FROM c WHERE c.tenant = @t\n").unwrap();
+    let arguments = ["advise", "--file", "items.jsonl", "--queries", "queries.txt", "--json"];
+    let output = run(&directory, &arguments);
+    let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(advice["candidates"][0]["paths"], serde_json::json!(["/tenant", "/user"]));
+    std::fs::write(&items, "{\"a\":1}\nnonsense\n").unwrap();
+    let wrong = run(&directory, &["advise", "--file", "items.jsonl"]);
+    let message = String::from_utf8(wrong.stderr).unwrap();
+    assert!(message.contains("items.jsonl, line 2"), "{message}");
+}
