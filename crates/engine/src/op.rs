@@ -26,8 +26,8 @@ pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, 
 
 pub use changes::{ChangesFrom, ChangesRequest};
 pub use partitions::{
-    KeyLocation, LogicalPartition, PartitionDescription, PartitionFigures, PartitionReport,
-    RecentQuery,
+    KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription, PartitionFigures,
+    PartitionReport, RecentQuery,
 };
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,

@@ -3,6 +3,8 @@
 //! | Request | What it does |
 //! |---|---|
 //! | `GET …/partitions?top=N` | describes them, with the N largest logical partitions (10) |
+//! | `POST …/partitions/{id}/split` | begins a split: `{"mode":"storage"}`, `midpoint` or `epk` |
+//! | `POST …/partitions/merge` | begins a merge of neighbours: `{"ids":["1","2"]}` |
 //! | `GET …/queries` | the queries that were asked lately, without the values of parameters |
 //! | `GET …/explain-key?key=["a"]` | where a partition key lives |
 //!
@@ -12,8 +14,8 @@
 //! slash.
 
 use http::Method;
-use partita_engine::{ContainerPath, Op};
-use partita_model::{Error, PartitionKeyHeader, Result};
+use partita_engine::{ContainerPath, Op, SplitAt};
+use partita_model::{Epk, Error, PartitionKeyHeader, Result, Value};
 
 use crate::link::decode;
 
@@ -35,6 +37,8 @@ pub(crate) struct AdminLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
     Partitions,
+    Split { range_id: String },
+    Merge,
     Queries,
     ExplainKey,
 }
@@ -46,6 +50,8 @@ pub(crate) fn route(segments: &[&str], query: Option<&str>) -> Result<Option<Adm
     };
     let target = match inside {
         ["partitions"] => Target::Partitions,
+        ["partitions", "merge"] => Target::Merge,
+        ["partitions", id, "split"] => Target::Split { range_id: decode(id)?.into_owned() },
         ["queries"] => Target::Queries,
         ["explain-key"] => Target::ExplainKey,
         _ => return Ok(None),
@@ -58,7 +64,7 @@ pub(crate) fn route(segments: &[&str], query: Option<&str>) -> Result<Option<Adm
 }
 
 /// The operation that a request asks for.
-pub(crate) fn read(link: AdminLink, method: &Method) -> Result<Op> {
+pub(crate) fn read(link: AdminLink, method: &Method, body: &[u8]) -> Result<Op> {
     let AdminLink { container, target, query } = link;
     match (target, method) {
         (Target::Partitions, &Method::GET) => {
@@ -70,6 +76,13 @@ pub(crate) fn read(link: AdminLink, method: &Method) -> Result<Op> {
             };
             Ok(Op::DescribePartitions { container, top })
         }
+        (Target::Split { range_id }, &Method::POST) => {
+            Ok(Op::SplitPartition { container, range_id, at: split_at(body)? })
+        }
+        (Target::Merge, &Method::POST) => {
+            Ok(Op::MergePartitions { container, range_ids: merged(body)? })
+        }
+        (Target::Split { .. } | Target::Merge, _) => Err(not_allowed(method, "POST")),
         (Target::Queries, &Method::GET) => Ok(Op::RecentQueries { container }),
         (Target::ExplainKey, &Method::GET) => {
             let key = parameter(&query, "key")?.ok_or_else(|| {
@@ -80,10 +93,51 @@ pub(crate) fn read(link: AdminLink, method: &Method) -> Result<Op> {
             })?;
             Ok(Op::LocateKey { container, key: PartitionKeyHeader::parse(&key)? })
         }
-        (Target::Partitions | Target::Queries | Target::ExplainKey, _) => Err(
-            Error::method_not_allowed(format!("The method {method} is not allowed here: use GET.")),
-        ),
+        (Target::Partitions | Target::Queries | Target::ExplainKey, _) => {
+            Err(not_allowed(method, "GET"))
+        }
     }
+}
+
+fn not_allowed(method: &Method, accepted: &str) -> Error {
+    Error::method_not_allowed(format!("The method {method} is not allowed here: use {accepted}."))
+}
+
+/// Where a split divides. An empty body asks for the usual: by storage.
+fn split_at(body: &[u8]) -> Result<SplitAt> {
+    if body.is_empty() {
+        return Ok(SplitAt::Storage);
+    }
+    let body = Value::parse(body)?;
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    match (text("mode"), text("epk")) {
+        (Some("epk"), Some(epk)) => Epk::parse_hex(epk).map(SplitAt::Epk).ok_or_else(|| {
+            Error::bad_request(format!(
+                "'{epk}' is no EPK: give an even number of hexadecimal digits, as explain-key \
+                     prints them."
+            ))
+        }),
+        (Some("epk"), None) => {
+            Err(Error::bad_request("The mode epk needs the EPK to split at: \"epk\":\"1F…\"."))
+        }
+        (Some("midpoint"), None) => Ok(SplitAt::Midpoint),
+        (Some("storage") | None, None) => Ok(SplitAt::Storage),
+        (mode, _) => Err(Error::bad_request(format!(
+            "The mode '{}' with these members makes no sense: say \"storage\" (half of the bytes on \
+             each side), \"midpoint\" (half of the hash range), or \"epk\" together with an \"epk\".",
+            mode.unwrap_or_default()
+        ))),
+    }
+}
+
+/// The range ids to merge.
+fn merged(body: &[u8]) -> Result<Vec<String>> {
+    let body = Value::parse(body)?;
+    let ids = body.get("ids").and_then(Value::as_array).unwrap_or_default();
+    let ids: Option<Vec<String>> = ids.iter().map(|id| id.as_str().map(str::to_owned)).collect();
+    ids.filter(|ids| !ids.is_empty()).ok_or_else(|| {
+        Error::bad_request("Say which neighbours to merge: {\"ids\":[\"1\",\"2\"]}.")
+    })
 }
 
 /// A parameter of the query string, decoded.

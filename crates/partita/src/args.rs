@@ -58,6 +58,72 @@ pub(crate) enum Command {
     /// Say which partition key would serve a container best, and why: by the items that it has and
     /// the queries that it was asked lately.
     Advise(AdviseArgs),
+    /// Split and merge physical partitions.
+    Admin(AdminArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdminArgs {
+    #[command(subcommand)]
+    pub(crate) command: AdminCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Split a physical partition in two, while it serves.
+    Split(SplitArgs),
+    /// Merge neighbouring physical partitions into one, while they serve.
+    Merge(MergeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SplitArgs {
+    /// The container
+    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
+    pub(crate) container: ContainerName,
+
+    /// The id of the partition, as `partita partitions` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// Split at this EPK instead of where half of the bytes lie on each side
+    #[arg(long, value_name = "EPK", conflicts_with = "midpoint")]
+    pub(crate) at: Option<String>,
+
+    /// Split in the middle of the hash range
+    #[arg(long)]
+    pub(crate) midpoint: bool,
+
+    #[command(flatten)]
+    pub(crate) doing: MoveArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// The container
+    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
+    pub(crate) container: ContainerName,
+
+    /// The ids of the partitions, as `partita partitions` shows them
+    #[arg(value_name = "ID", num_args = 2.., required = true)]
+    pub(crate) ids: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) doing: MoveArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// Wait until it is done
+    #[arg(long)]
+    pub(crate) wait: bool,
+
+    /// Print the server's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 #[derive(Debug, Args)]

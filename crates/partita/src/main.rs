@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(&args, clock),
         Some(Command::Partitions(args)) => cli::partitions(&args, clock),
         Some(Command::ExplainKey(args)) => cli::explain_key(&args, clock),
+        Some(Command::Admin(args)) => cli::admin(&args.command, clock),
         Some(Command::Advise(args)) => cli::advise(&args, clock),
         Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),

@@ -1,18 +1,30 @@
 //! What `/metrics` tells of each partition: the engine's numbers in the gateway's words.
 
-use partita_engine::{Database, PartitionMetrics};
+use partita_engine::{Database, MoveKind, PartitionMetrics};
 use partita_gateway::{Sample, Series, SeriesKind};
 
 /// A metric of partitions: name, help, kind, and how to read it.
 type Column = (&'static str, &'static str, SeriesKind, fn(&PartitionMetrics) -> f64);
 
-const COLUMNS: [Column; 2] = [
+const COLUMNS: [Column; 4] = [
     ("partition_storage_bytes", "Bytes of the partition's items", SeriesKind::Gauge, |found| {
         found.figures.bytes as f64
     }),
     ("partition_items", "Items in the partition", SeriesKind::Gauge, |found| {
         found.figures.items as f64
     }),
+    ("partition_split_state", "0 online, 1 splitting, 2 merging", SeriesKind::Gauge, |found| {
+        found.moving.as_ref().map_or(0.0, |moving| match moving.kind {
+            MoveKind::Split => 1.0,
+            MoveKind::Merge => 2.0,
+        })
+    }),
+    (
+        "partition_split_copied_ratio",
+        "Items that the split or merge under way has copied, of all",
+        SeriesKind::Gauge,
+        |found| found.moving.as_ref().map_or(0.0, |moving| moving.copied),
+    ),
 ];
 
 /// One sample for each partition of each container, labelled with their names and its range id.

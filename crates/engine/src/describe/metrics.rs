@@ -7,6 +7,7 @@ use partita_model::Result;
 
 use super::{PartitionFigures, figures};
 use crate::database::Database;
+use crate::op::Moving;
 
 /// A partition and where it belongs.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,7 @@ pub struct PartitionMetrics {
     pub container: String,
     pub range_id: u32,
     pub figures: PartitionFigures,
+    pub moving: Option<Moving>,
 }
 
 impl Database {
@@ -36,6 +38,7 @@ impl Database {
                     container: container.definition.name.clone(),
                     range_id: partition.range_id,
                     figures,
+                    moving: self.moving(container, partition.range_id),
                 });
             }
         }

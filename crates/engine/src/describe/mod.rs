@@ -19,8 +19,8 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::keys::{self, Total};
 use crate::op::{
-    ContainerPath, KeyLocation, LogicalPartition, Outcome, PartitionDescription, PartitionFigures,
-    PartitionReport,
+    ContainerPath, KeyLocation, LogicalPartition, MoveKind, Moving, Outcome, PartitionDescription,
+    PartitionFigures, PartitionReport,
 };
 
 /// More logical partitions than this are not listed.
@@ -41,6 +41,7 @@ impl Database {
         for partition in &container.partitions {
             let view = self.store.snapshot(partition.id)?;
             let mut described = describe(partition, &*view)?;
+            described.moving = self.moving(&container, partition.range_id);
             if top > 0 && largest.complete {
                 let components = container.definition.partition_key.paths.len();
                 described.logical_partitions = largest.walk(&*view, partition, components)?;
@@ -54,6 +55,24 @@ impl Database {
             logical_bytes_max: self.settings.partitions.logical_bytes_max,
             bytes_max: self.settings.partitions.bytes_max,
         })))
+    }
+
+    /// The split or merge that a partition is a source of, and how far it is.
+    fn moving(&self, container: &Container, range_id: u32) -> Option<Moving> {
+        let found = container.moves.iter().find(|known| known.sources.contains(&range_id))?;
+        let items = |partition: &Partition| {
+            // A partition that just went away has nothing left to copy.
+            let view = self.store.snapshot(partition.id).ok()?;
+            figures(&*view).ok().map(|figures| figures.items as f64)
+        };
+        let is_source = |known: &&Partition| found.sources.contains(&known.range_id);
+        let here: f64 = container.partitions.iter().filter(is_source).filter_map(items).sum();
+        let there: f64 = found.targets.iter().filter_map(items).sum();
+        Some(Moving {
+            kind: if found.is_merge() { MoveKind::Merge } else { MoveKind::Split },
+            targets: found.targets.iter().map(|target| target.range_id).collect(),
+            copied: if here > 0.0 { (there / here).min(1.0) } else { 1.0 },
+        })
     }
 
     /// Where a partition key, or the beginning of one, leads.
@@ -102,6 +121,7 @@ fn describe(partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescr
         epks: partition.epks.clone(),
         parents: partition.parents.clone(),
         figures: figures(view)?,
+        moving: None,
         logical_partitions: None,
     })
 }

@@ -1,9 +1,9 @@
 //! The queries that were asked lately, for whoever wonders which partition key would serve them.
 //!
 //! Kept in memory only and bounded: a number of containers, a number of texts for each, texts of a
-//! bounded length. Of parameters only the types are kept, never the values. A query is counted once:
-//! not for pages after the first, and where a client asks the partitions one by one, only for the
-//! first of them. Nobody waits for this: a query that finds the log busy is not counted.
+//! bounded length. Of parameters only the types are kept, never the values. A query is counted
+//! once: not for pages after the first, and where a client asks the partitions one by one, only for
+//! the first of them. Nobody waits for this: a query that finds the log busy is not counted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

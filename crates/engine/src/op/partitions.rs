@@ -25,6 +25,8 @@ pub struct PartitionDescription {
     /// All ancestors by split, oldest first.
     pub parents: Vec<u32>,
     pub figures: PartitionFigures,
+    /// The split or merge that it is a source of.
+    pub moving: Option<Moving>,
     /// None if they were not counted, or not to the end.
     pub logical_partitions: Option<u64>,
 }
@@ -35,6 +37,25 @@ pub struct PartitionFigures {
     pub items: u64,
     /// Bytes of its items.
     pub bytes: u64,
+}
+
+/// A split or merge under way, as one of its sources sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moving {
+    pub kind: MoveKind,
+    /// Range ids of the partitions that will stand in its place.
+    pub targets: Vec<u32>,
+    /// How much of the sources' items is in the targets, from 0 to 1.
+    pub copied: f64,
+}
+
+/// What becomes of partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveKind {
+    /// One becomes several.
+    Split,
+    /// Several become one.
+    Merge,
 }
 
 /// All items with one partition key.

@@ -101,7 +101,7 @@ pub(crate) fn read(
         Link::PartitionKeyDelete(container) => {
             items::partition_key_delete(container, incoming, key_required)?
         }
-        Link::Admin(link) => admin::read(link, incoming.method)?,
+        Link::Admin(link) => admin::read(link, incoming.method, &incoming.body)?,
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };

@@ -1,7 +1,8 @@
 //! The answers of the admin API, as JSON.
 
 use partita_engine::{
-    Container, KeyLocation, LogicalPartition, PartitionDescription, PartitionReport, RecentQuery,
+    Container, KeyLocation, LogicalPartition, MoveKind, PartitionDescription, PartitionReport,
+    RecentQuery,
 };
 use partita_model::{Object, Value};
 
@@ -44,6 +45,12 @@ pub(super) fn location(location: &KeyLocation, container: Option<&Container>) ->
     Value::from(body).to_json()
 }
 
+/// A split or merge that begins.
+pub(super) fn planned(parents: &[u32], children: &[u32]) -> String {
+    let body = Object::new().with("parents", ids(parents)).with("children", ids(children));
+    Value::from(body).to_json()
+}
+
 /// Queries that were asked lately.
 pub(super) fn queries(queries: &[RecentQuery], container: Option<&Container>) -> String {
     let query = |found: &RecentQuery| {
@@ -72,12 +79,24 @@ fn about(container: Option<&Container>) -> Object {
 }
 
 fn partition(found: &PartitionDescription) -> Value {
-    let parents: Vec<Value> = found.parents.iter().map(|id| Value::from(id.to_string())).collect();
+    let (status, moving) = match &found.moving {
+        None => ("online", Value::Null),
+        Some(moving) => {
+            let status = match moving.kind {
+                MoveKind::Split => "splitting",
+                MoveKind::Merge => "merging",
+            };
+            let into = Object::new().with("into", ids(&moving.targets));
+            (status, Value::from(into.with("copied", moving.copied)))
+        }
+    };
     Object::new()
         .with("id", found.range_id.to_string())
         .with("minInclusive", found.epks.min.to_string())
         .with("maxExclusive", found.epks.max.to_string())
-        .with("parents", parents)
+        .with("parents", ids(&found.parents))
+        .with("status", status)
+        .with("move", moving)
         .with("items", number(found.figures.items))
         .with("storageBytes", number(found.figures.bytes))
         .with("logicalPartitions", found.logical_partitions.map_or(Value::Null, number))
@@ -93,6 +112,10 @@ fn logical(found: &LogicalPartition, bytes_max: u64) -> Value {
         .with("storageBytes", number(found.bytes))
         .with("shareOfLimit", found.bytes as f64 / bytes_max.max(1) as f64)
         .into()
+}
+
+fn ids(ids: &[u32]) -> Vec<Value> {
+    ids.iter().map(|id| Value::from(id.to_string())).collect()
 }
 
 /// A partition key, which prints itself as JSON.

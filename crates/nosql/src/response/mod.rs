@@ -174,10 +174,8 @@ fn success(
             feed(&user.rid.to_string(), "Permissions", rows, continuation, headers)
         }
         Outcome::NotModified { etag } => not_modified(&etag, headers),
-        // No request of this wire asks for a move.
-        Outcome::Deleted | Outcome::Statistics { .. } | Outcome::MovePlanned { .. } => {
-            empty(StatusCode::NO_CONTENT, headers)
-        }
+        Outcome::MovePlanned { parents, children } => planned(&parents, &children, headers),
+        Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),
     }
 }
 
@@ -188,6 +186,11 @@ fn not_modified(etag: &str, mut headers: HeaderMap) -> Response {
 
 fn ok(headers: HeaderMap, body: impl Into<Bytes>) -> Response {
     with_body(StatusCode::OK, headers, body)
+}
+
+/// A split or merge that goes on after the answer.
+fn planned(parents: &[u32], children: &[u32], headers: HeaderMap) -> Response {
+    with_body(StatusCode::ACCEPTED, headers, admin::planned(parents, children))
 }
 
 fn empty(status: StatusCode, headers: HeaderMap) -> Response {

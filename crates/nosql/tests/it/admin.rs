@@ -107,3 +107,35 @@ fn recent_queries_are_told_without_values() {
     assert_eq!(answer.json().get("queries").unwrap().to_json(), expected);
     assert!(!answer.text().contains("hush"));
 }
+
+fn post<'w>(world: &'w World, inside: &str, body: &str) -> Ask<'w> {
+    admin(world, Method::POST, &format!("{CONTAINER}{inside}"), body)
+}
+
+#[test]
+fn a_split_is_begun_and_shown() {
+    let world = World::with_container("400");
+    world.post("/dbs/d/colls/c/docs", r#"{"id":"1","pk":"a"}"#).key(r#"["a"]"#).expect(201);
+    let planned = post(&world, "/partitions/0/split", r#"{"mode":"midpoint"}"#).expect(202);
+    assert_eq!(planned.text(), r#"{"parents":["0"],"children":["1","2"]}"#);
+    let body = get(&world, "/partitions").expect(200).json();
+    let partition = &body.get("partitions").unwrap().as_array().unwrap()[0];
+    assert_eq!(partition.get("status").and_then(Value::as_str), Some("splitting"));
+    assert_eq!(partition.get("move").unwrap().to_json(), r#"{"into":["1","2"],"copied":0}"#);
+    post(&world, "/partitions/0/split", "").refused(409, "0", "");
+}
+
+#[test]
+fn a_move_that_makes_no_sense_is_refused_with_what_to_do() {
+    let world = World::with_container("30000");
+    post(&world, "/partitions/0/split", r#"{"mode":"epk"}"#).refused(400, "0", "needs the EPK");
+    let wrong = r#"{"mode":"epk","epk":"xyz"}"#;
+    post(&world, "/partitions/0/split", wrong).refused(400, "0", "hexadecimal");
+    post(&world, "/partitions/0/split", r#"{"mode":"half"}"#).refused(400, "0", "midpoint");
+    post(&world, "/partitions/0/split", "{").refused(400, "0", "");
+    post(&world, "/partitions/9/split", "").refused(404, "0", "9");
+    post(&world, "/partitions/merge", "{}").refused(400, "0", "ids");
+    post(&world, "/partitions/merge", r#"{"ids":["0","2"]}"#).refused(400, "0", "");
+    get(&world, "/partitions/merge").refused(405, "0", "use POST");
+    post(&world, "/partitions/merge", r#"{"ids":["0","1"]}"#).signed_by(READONLY).expect(403);
+}

@@ -78,6 +78,11 @@ impl Client {
         self.send(&admin("GET", segments, query, None)).map(|answer| answer.body)
     }
 
+    /// Asks the admin API to do something.
+    pub(crate) fn post(&self, segments: &[String], body: &Value) -> Result<Value, Failure> {
+        self.send(&admin("POST", segments, "", Some(body))).map(|answer| answer.body)
+    }
+
     /// Sends a request and reads its answer; everything but success is a failure. A server that is
     /// asked too much says when to come again, and is.
     pub(crate) fn send(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
@@ -159,7 +164,7 @@ impl Client {
 }
 
 /// A request of the admin API.
-pub(crate) fn admin<'a>(
+fn admin<'a>(
     method: &'a str,
     segments: &'a [String],
     query: &'a str,

@@ -6,6 +6,7 @@
 mod advise;
 mod client;
 mod explain_key;
+mod moves;
 mod partitions;
 mod table;
 
@@ -15,6 +16,7 @@ use partita_model::Value;
 
 pub(crate) use advise::run as advise;
 pub(crate) use explain_key::run as explain_key;
+pub(crate) use moves::run as admin;
 pub(crate) use partitions::run as partitions;
 
 use crate::failure::Failure;

@@ -73,6 +73,7 @@ fn partition_table(report: &Value, partitions: &[Value]) -> Result<String, Failu
             percent(bytes / limit.max(1.0)),
             count(number(partition, "items")?),
             logical.map_or_else(|| "?".to_owned(), count),
+            state(partition)?,
             parents.join(" › "),
         ]);
     }
@@ -83,7 +84,8 @@ fn partition_table(report: &Value, partitions: &[Value]) -> Result<String, Failu
         ("OF LIMIT", Align::Right),
         ("ITEMS", Align::Right),
         ("KEYS", Align::Right),
-        ("SPLIT FROM", Align::Left),
+        ("STATE", Align::Left),
+        ("FROM", Align::Left),
     ];
     Ok(table(&headings, &lines))
 }
@@ -116,6 +118,19 @@ fn logical_table(report: &Value) -> Result<String, Failure> {
     Ok(format!("\nLargest logical partitions{note}\n{}", table(&headings, &lines)))
 }
 
+/// `online`, or `splitting into 3, 4 (57 %)`.
+fn state(partition: &Value) -> Result<String, Failure> {
+    let status = text(partition, "status")?;
+    match member(partition, "move")? {
+        Value::Null => Ok(status.to_owned()),
+        moving => {
+            let into: Vec<&str> = rows(moving, "into")?.iter().filter_map(Value::as_str).collect();
+            let copied = percent(number(moving, "copied")?);
+            Ok(format!("{status} into {} ({copied})", into.join(", ")))
+        }
+    }
+}
+
 /// `[05C1CF33, 1AC4B0F3)`: enough of the bounds to tell them apart.
 fn range(min: &str, max: &str) -> String {
     let min = if min.is_empty() { "-∞".to_owned() } else { cut(min, EPK_SHOWN) };
@@ -139,9 +154,11 @@ mod tests {
         let report = r#"{"database":"d","container":"c","partitionKey":{"paths":["/pk"]},
             "partitions":[
               {"id":"1","minInclusive":"","maxExclusive":"1FFFFFFFFFFF","parents":["0"],
-               "items":2,"storageBytes":1024,"logicalPartitions":2},
+               "items":2,"storageBytes":1024,"logicalPartitions":2,
+               "status":"online","move":null},
               {"id":"2","minInclusive":"1FFFFFFFFFFF","maxExclusive":"FF","parents":["0"],
-               "items":0,"storageBytes":0,"logicalPartitions":null}],
+               "items":0,"storageBytes":0,"logicalPartitions":null,
+               "status":"splitting","move":{"into":["3","4"],"copied":0.5}}],
             "largest":[{"key":["a"],"epk":"00","partition":"1","items":1,"storageBytes":512,
                         "shareOfLimit":0.5}],
             "largestComplete":true,
@@ -156,6 +173,7 @@ mod tests {
         assert!(lines[3].contains("██████████ 1.0 KB"), "{text}");
         assert!(lines[3].contains("50 %"), "{text}");
         assert!(lines[4].contains("1FFFFFFF… … +∞") && lines[4].contains('?'), "{text}");
+        assert!(lines[4].contains("splitting into 3, 4 (50 %)"), "{text}");
         assert!(lines[8].contains(r#"["a"]"#) && lines[8].contains("█████░░░░░ 50 %"), "{text}");
     }
 

@@ -134,9 +134,31 @@ fn advice_comes_from_a_container_and_its_queries_or_from_files() {
     let arguments = ["advise", "--file", "items.jsonl", "--queries", "queries.txt", "--json"];
     let output = run(&directory, &arguments);
     let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(advice["candidates"][0]["paths"], serde_json::json!(["/tenant", "/user"]));
+    let best = &advice["candidates"][0];
+    assert_eq!(best["paths"][0], "/tenant", "{best}");
+    assert_eq!(best["queries"]["all"], 0.0, "{best}");
     std::fs::write(&items, "{\"a\":1}\nnonsense\n").unwrap();
     let wrong = run(&directory, &["advise", "--file", "items.jsonl"]);
     let message = String::from_utf8(wrong.stderr).unwrap();
     assert!(message.contains("items.jsonl, line 2"), "{message}");
+}
+
+#[test]
+fn partitions_are_split_and_merged_on_request() {
+    let directory = Directory::new("admin-split");
+    let server = shop(&directory);
+    let ids = || -> Vec<String> {
+        let json = ask(&directory, &server, &["partitions", "my shop/orders", "--json"]);
+        let report: Value = serde_json::from_str(&json).unwrap();
+        let partitions = report["partitions"].as_array().unwrap().iter();
+        partitions.map(|partition| partition["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let split = ["admin", "split", "my shop/orders", "1", "--midpoint", "--wait"];
+    assert_eq!(ask(&directory, &server, &split), "1 became 5, 6\n");
+    assert_eq!(ids(), ["0", "5", "6", "2", "3", "4"]);
+    let merge = ["admin", "merge", "my shop/orders", "6", "2", "--wait"];
+    assert_eq!(ask(&directory, &server, &merge), "6, 2 became 7\n");
+    assert_eq!(ids(), ["0", "5", "7", "3", "4"]);
+    let table = ask(&directory, &server, &["partitions", "my shop/orders"]);
+    assert!(table.contains("1 › ") && table.contains("3 items"), "{table}");
 }
