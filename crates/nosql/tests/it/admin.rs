@@ -115,7 +115,10 @@ fn post<'w>(world: &'w World, inside: &str, body: &str) -> Ask<'w> {
 #[test]
 fn a_split_is_begun_and_shown() {
     let world = World::with_container("400");
-    world.post("/dbs/d/colls/c/docs", r#"{"id":"1","pk":"a"}"#).key(r#"["a"]"#).expect(201);
+    for key in ["a", "b", "c"] {
+        let body = format!(r#"{{"id":"1","pk":"{key}"}}"#);
+        world.post("/dbs/d/colls/c/docs", &body).key(&format!(r#"["{key}"]"#)).expect(201);
+    }
     let planned = post(&world, "/partitions/0/split", r#"{"mode":"midpoint"}"#).expect(202);
     assert_eq!(planned.text(), r#"{"parents":["0"],"children":["1","2"]}"#);
     let body = get(&world, "/partitions").expect(200).json();
