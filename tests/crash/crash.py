@@ -46,7 +46,8 @@ class Server:
 
     def start(self):
         command = [self.binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.data]
-        command += ["--log-format", "json", "--log-level", "warn"]
+        # The writers write as fast as they can.
+        command += ["--throughput", "off", "--log-format", "json", "--log-level", "warn"]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self.log, text=True
         )

@@ -4,6 +4,8 @@
 //! partita-bench read         point reads over HTTP : a bare hyper server, same bytes
 //! partita-bench create       durable creates over HTTP : the raw engine, same batches and groups
 //! partita-bench queries      queries over a million documents : PostgreSQL with the same ones
+//! partita-bench partitions   reads and writes in one partition : the same in many
+//! partita-bench throughput   point reads with throughput enforced : the same without
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -19,11 +21,13 @@ mod bare;
 mod client;
 mod containers;
 mod create;
+mod partitions;
 mod postgres;
 mod queries;
 mod raw;
 mod read;
 mod server;
+mod throughput;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,6 +50,10 @@ enum What {
     Create(Options),
     /// Queries over many documents in 8 partitions, against PostgreSQL 15.
     Queries(QueryOptions),
+    /// The same data in 1 to 167 partitions: reads and writes.
+    Partitions(Options),
+    /// Point reads with throughput enforced, against the same without.
+    Throughput(Options),
     /// 1 000 containers of 4 partitions: creating them, a restart, and an idle server's appetite.
     Containers(Options),
     /// The bare server: answers every request with the response in a file.
@@ -101,6 +109,8 @@ fn main() -> Result<()> {
         What::Read(options) => runtime.block_on(read::run(&options)),
         What::Create(options) => runtime.block_on(create::run(&options)),
         What::Queries(options) => runtime.block_on(queries::run(&options)),
+        What::Partitions(options) => runtime.block_on(partitions::run(&options)),
+        What::Throughput(options) => runtime.block_on(throughput::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),
     }

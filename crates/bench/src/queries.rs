@@ -89,7 +89,7 @@ const QUESTIONS: [Question; 7] = [
 pub(crate) async fn run(options: &QueryOptions) -> Result<()> {
     let scratch = scratch(options.data_dir.as_deref(), "queries")?;
     // As much memory as the other side's shared buffers.
-    let cache = ["--cache-mb", "4096"];
+    let cache = ["--cache-mb", "4096", "--throughput", "off"];
     let partita = Server::partita_with(&options.binary, &scratch.join("partita"), &cache)?;
     make_container(partita.address, EIGHT_PARTITIONS).await?;
     let started = Instant::now();

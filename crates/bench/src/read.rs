@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::{Options, median};
 
 /// Items that the reads are spread over.
-const ITEMS: usize = 1_000;
+pub(crate) const ITEMS: usize = 1_000;
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let scratch = scratch(options.data_dir.as_deref(), "read")?;
@@ -26,8 +26,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         Arc::new(move |connection, n| requests[(connection * 7_919 + n as usize) % ITEMS].clone());
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
-        ours.push(measure("partita", &partita, options, &request).await?);
-        theirs.push(measure("bare", &bare, options, &request).await?);
+        ours.push(measure("read", "partita", &partita, options, &request).await?);
+        theirs.push(measure("read", "bare", &bare, options, &request).await?);
     }
     println!(r#"{{"bench":"read","ratio":{:.3}}}"#, median(ours) / median(theirs));
     std::fs::remove_dir_all(&scratch)?;
@@ -36,7 +36,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 
 /// Loads one side and prints how it did; the processor time per request is what noise from the rest
 /// of the machine changes least.
-async fn measure(
+pub(crate) async fn measure(
+    bench: &str,
     side: &str,
     server: &Server,
     options: &Options,
@@ -47,7 +48,7 @@ async fn measure(
         load(server.address, options.connections, options.length(), Arc::clone(request)).await?;
     let cpu = (server.cpu_seconds()? - before) * 1e6 / rate.answered as f64;
     println!(
-        r#"{{"bench":"read","side":"{side}","per_second":{:.0},"p50_ms":{:.3},"p99_ms":{:.3},"server_cpu_us":{cpu:.1}}}"#,
+        r#"{{"bench":"{bench}","side":"{side}","per_second":{:.0},"p50_ms":{:.3},"p99_ms":{:.3},"server_cpu_us":{cpu:.1}}}"#,
         rate.per_second, rate.p50_ms, rate.p99_ms
     );
     Ok(rate.per_second)
@@ -62,7 +63,7 @@ pub(crate) fn scratch(parent: Option<&Path>, name: &str) -> Result<std::path::Pa
 }
 
 /// Creates the items and returns the response to a read of one.
-async fn fill(partita: &Server) -> Result<Vec<u8>> {
+pub(crate) async fn fill(partita: &Server) -> Result<Vec<u8>> {
     let mut connection = Connection::open(partita.address).await?;
     let json = "content-type: application/json\r\n";
     let path = "dbs/bench/colls/c";
@@ -74,7 +75,7 @@ async fn fill(partita: &Server) -> Result<Vec<u8>> {
     connection.must(&read_request(0)?).await
 }
 
-fn read_request(n: usize) -> Result<Vec<u8>> {
+pub(crate) fn read_request(n: usize) -> Result<Vec<u8>> {
     let id = format!("item{n:04}");
     let link = format!("dbs/bench/colls/c/docs/{id}");
     Ok(Template::new("GET", &format!("/{link}"), "docs", &link, "")?.bytes_for_key(&id, ""))

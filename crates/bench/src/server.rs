@@ -14,12 +14,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Partita on a free port with its default settings.
+    /// Partita on a free port with its default settings, but for the throughput, which is not
+    /// enforced: what it can do is measured, not what it may.
     pub(crate) fn partita(binary: &Path, data_dir: &Path) -> Result<Server> {
-        Server::partita_with(binary, data_dir, &[])
+        Server::partita_with(binary, data_dir, &["--throughput", "off"])
     }
 
-    /// The same with these arguments besides.
+    /// Partita on a free port with these arguments besides.
     pub(crate) fn partita_with(
         binary: &Path,
         data_dir: &Path,

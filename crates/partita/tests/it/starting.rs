@@ -44,6 +44,22 @@ fn a_memory_store_leaves_no_files() {
 }
 
 #[test]
+fn the_status_tells_whether_throughput_is_enforced() {
+    let directory = Directory::new("throughput");
+    for (flags, shown) in [(&[][..], "enforced"), (&["--throughput", "off"][..], "off")] {
+        let flags: Vec<&str> = [&["--store", "memory"], flags].concat();
+        let process = Process::start(&directory, &flags);
+        let (status, body) = process.get("/status");
+        assert_eq!(status, 200);
+        assert!(body.contains(&format!(r#""throughput":"{shown}""#)), "{body}");
+    }
+    let small = ["--store", "memory", "--logical-partition-bytes-max", "1000"];
+    let refused = run(&directory, &small);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("1 MB is the least"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn the_environment_is_as_good_as_flags() {
     let directory = Directory::new("environment");
     let mut healthcheck = partita(&directory, &["healthcheck"]);
