@@ -131,6 +131,8 @@ pub struct ChangeFeedSettings {
     pub page_entries_max: u64,
     /// The same in time.
     pub page_millis_max: u64,
+    /// Superfluous records are looked for after so many commits at the earliest.
+    pub trim_commits_min: u64,
 }
 
 impl Default for ChangeFeedSettings {
@@ -140,6 +142,7 @@ impl Default for ChangeFeedSettings {
             page_bytes_max: limits::RESPONSE_BYTES_MAX,
             page_entries_max: 1_000_000,
             page_millis_max: 3_000,
+            trim_commits_min: 10_000,
         }
     }
 }

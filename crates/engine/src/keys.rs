@@ -15,6 +15,7 @@
 //!         02 total  which                                    → counter
 //!         03 mark   —                                        → rids below it are taken
 //!         04 cursor range id of a source                     → how far a move has filled this
+//!         05 feed   —                                        → how far the feed was trimmed
 //! ```
 //!
 //! All parts are order-preserving and self-delimiting (`model::keycode`), so a prefix of a key is a
@@ -42,6 +43,7 @@ const HEAD: u8 = 0x01;
 const TOTAL: u8 = 0x02;
 const RID_MARK: u8 = 0x03;
 const MOVE_CURSOR: u8 = 0x04;
+const FEED_MARK: u8 = 0x05;
 
 /// Entries of the index end with their item's rid.
 const RID_BYTES: usize = 8;
@@ -361,6 +363,11 @@ pub(crate) fn move_cursor(source: u32) -> Vec<u8> {
     let mut out = vec![MOVE_CURSOR];
     out.extend_from_slice(&source.to_be_bytes());
     out
+}
+
+/// How far the feed was trimmed.
+pub(crate) fn feed_mark() -> Vec<u8> {
+    vec![FEED_MARK]
 }
 
 /// The LSN under which a record of the feed is filed.

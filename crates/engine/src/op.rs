@@ -24,7 +24,9 @@ use partita_query::Filter;
 
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
-pub use changes::{ChangesFrom, ChangesRequest};
+pub use changes::{
+    ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, VersionChange,
+};
 pub use partitions::{
     KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription, PartitionFigures,
     PartitionReport, RecentQuery,
@@ -426,7 +428,7 @@ pub enum Outcome {
     },
     /// What changed, in the order of commits.
     Changes {
-        items: Vec<ItemBody>,
+        changes: Vec<ChangedItem>,
         /// How far the reader is now.
         etag: String,
         /// The page ended before the end of the feed.

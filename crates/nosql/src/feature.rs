@@ -10,7 +10,6 @@ use partita_model::Error;
 pub(crate) enum Feature {
     Addresses,
     Attachments,
-    AllVersions,
     ClientEncryptionKeys,
     DistributedTransactions,
     StoredProcedures,
@@ -24,7 +23,6 @@ impl Feature {
         match self {
             Feature::Addresses => "direct mode (address resolution)",
             Feature::Attachments => "attachments",
-            Feature::AllVersions => "change feed mode 'all versions and deletes'",
             Feature::ClientEncryptionKeys => "client encryption keys",
             Feature::DistributedTransactions => "distributed transactions",
             Feature::StoredProcedures => "stored procedures",

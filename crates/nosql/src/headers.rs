@@ -42,6 +42,8 @@ pub(crate) const IS_BATCH: HeaderName = HeaderName::from_static("x-ms-cosmos-is-
 pub(crate) const BATCH_ATOMIC: HeaderName = HeaderName::from_static("x-ms-cosmos-batch-atomic");
 pub(crate) const BATCH_CONTINUE: HeaderName =
     HeaderName::from_static("x-ms-cosmos-batch-continue-on-error");
+pub(crate) const CHANGE_FEED_FORMAT: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-changefeed-wire-format-version");
 pub(crate) const A_IM: HeaderName = HeaderName::from_static("a-im");
 pub(crate) const MAX_ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-max-item-count");
 pub(crate) const INTENDED_CONTAINER_RID: HeaderName =

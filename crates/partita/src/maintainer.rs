@@ -14,6 +14,8 @@ use crate::failure::Failure;
 
 /// Operations under way take milliseconds.
 const BLOCKED: Duration = Duration::from_millis(20);
+/// What comes up with time is looked for so often.
+const IDLE: Duration = Duration::from_secs(5);
 const FAILED: Duration = Duration::from_secs(5);
 
 /// A running thread; stopped by [`Maintainer::stop`].
@@ -48,7 +50,7 @@ fn run(database: &Database) {
         let pause = match database.maintain(&budget) {
             Ok(Maintenance::Busy) => Some(Duration::ZERO),
             Ok(Maintenance::Blocked) => Some(BLOCKED),
-            Ok(Maintenance::Idle) => None,
+            Ok(Maintenance::Idle) => Some(IDLE),
             Err(error) => {
                 tracing::warn!("maintenance failed and will be tried again: {error}");
                 Some(FAILED)

@@ -9,6 +9,10 @@
 //! that name it only the one under the LSN of its stored version counts (`page.rs`). Deleted and
 //! expired items are not shown. Changes that were committed together are on one page together.
 //!
+//! The mode of *all versions and deletes* shows every record with the item before and after, which
+//! the records of containers with a `changeFeedPolicy` have for as long as that says. Who comes
+//! later, or wants to begin before, is refused: something would be missing.
+//!
 //! A page that finds nothing goes on looking, for clients take an empty answer for the end. Only
 //! one that has looked at very much returns empty-handed before the end, and says that it is not
 //! through.
@@ -17,13 +21,17 @@ mod page;
 mod position;
 
 use partita_model::{EpkRange, Error, Lsn, Result};
+use partita_storage::Snapshot;
+
+pub(crate) use self::page::{commits_after, lsn_of};
 
 use self::page::{Page, Part};
 use self::position::Position;
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::database::Database;
-use crate::op::{ChangesFrom, ChangesRequest, ContainerPath, Outcome, Scope};
+use crate::maintenance::FeedMark;
+use crate::op::{ChangesFrom, ChangesMode, ChangesRequest, ContainerPath, Outcome, Scope};
 use crate::pricing;
 use crate::query::{Area, area};
 use crate::throughput::Share;
@@ -37,6 +45,7 @@ impl Database {
     ) -> Result<Outcome> {
         let container = self.item_container(work, path)?.container;
         let area = area(&container, &request.scope)?;
+        check_mode(&container, request)?;
         let after = match &request.from {
             ChangesFrom::Etag(etag) => Some(Position::parse(etag)?),
             ChangesFrom::Beginning | ChangesFrom::Now => None,
@@ -54,20 +63,20 @@ impl Database {
             self.check_session(work, partition, view.lsn())?;
             let from = match (&request.from, &after) {
                 (ChangesFrom::Now, _) => view.lsn(),
-                (_, Some(after)) => known(after.of(partition)?, view.lsn())?,
+                (_, Some(after)) => known(after.of(partition)?, &*view, request.mode)?,
                 (_, None) => Lsn(0),
             };
             let part = Part::new(&container, &epks, &area.only);
-            let before = page.items.len();
+            let before = page.changes.len();
             reached.push((partition.range_id, page.walk(&part, &*view, from)?));
-            shares.push(Share { partition, weight: (1 + page.items.len() - before) as f64 });
+            shares.push(Share { partition, weight: (1 + page.changes.len() - before) as f64 });
         }
-        work.usage.entries_scanned = page.items.len() as u64;
+        work.usage.entries_scanned = page.changes.len() as u64;
         work.usage.read_bytes = page.bytes as u64;
         let charge = pricing::charge(&work.usage, self.consistency(work.context));
         self.settle_shares(work, charge, &shares, None);
         let etag = Position::of_parts(&reached).to_string();
-        Ok(Outcome::Changes { items: page.items, etag, more: page.more })
+        Ok(Outcome::Changes { changes: page.changes, etag, more: page.more })
     }
 }
 
@@ -99,8 +108,34 @@ fn parts<'c>(
     }
 }
 
-/// A reader cannot be further than the partition. It would miss what is written until then.
-fn known(reader: Lsn, partition: Lsn) -> Result<Lsn> {
+/// All versions are told where they are kept, and from a moment on since they are.
+fn check_mode(container: &Container, request: &ChangesRequest) -> Result<()> {
+    if request.mode == ChangesMode::LatestVersion {
+        return Ok(());
+    }
+    if container.definition.retention_minutes() == 0 {
+        return Err(Error::bad_request(
+            "The change feed mode All Versions and Deletes must be enabled for the container: its \
+             changeFeedPolicy has no retentionDuration.",
+        ));
+    }
+    match request.from {
+        ChangesFrom::Beginning => Err(beyond_retention()),
+        ChangesFrom::Now | ChangesFrom::Etag(_) => Ok(()),
+    }
+}
+
+fn beyond_retention() -> Error {
+    Error::bad_request("You must read the change feed from within the retention period.")
+}
+
+/// A reader cannot be further than the partition: it would miss what is written until then. Who
+/// wants all versions cannot begin where some are missing.
+fn known(reader: Lsn, view: &dyn Snapshot, mode: ChangesMode) -> Result<Lsn> {
+    if mode == ChangesMode::AllVersions && reader < FeedMark::read(view)?.horizon {
+        return Err(beyond_retention());
+    }
+    let partition = view.lsn();
     if reader <= partition {
         return Ok(reader);
     }

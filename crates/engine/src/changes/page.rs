@@ -6,15 +6,15 @@
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
-use partita_model::{Clock, EpkRange, Error, KeyPart, Lsn, Result, with_lsn};
+use partita_model::{Clock, EpkRange, Error, KeyPart, Lsn, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
 
+use super::beyond_retention;
 use crate::catalog::Container;
 use crate::database::{ChangeFeedSettings, Database};
-use crate::feed::{Change, Kind};
-use crate::keys;
-use crate::op::{ChangesRequest, ItemBody};
+use crate::feed::{self, Change, Kind};
+use crate::keys::{self, ItemKey};
+use crate::op::{ChangedItem, ChangesMode, ChangesRequest, ItemBody, VersionChange};
 use crate::record::ItemRecord;
 
 /// One read of the feed.
@@ -24,6 +24,7 @@ const COMMIT: ScanLimit = ScanLimit { entries_max: usize::MAX, bytes_max: usize:
 
 pub(super) struct Page<'a> {
     clock: &'a dyn Clock,
+    mode: ChangesMode,
     settings: &'a ChangeFeedSettings,
     items_max: usize,
     /// Nothing that changed before, in Unix seconds.
@@ -31,7 +32,7 @@ pub(super) struct Page<'a> {
     now_seconds: u64,
     started_nanos: u64,
     looked_at: u64,
-    pub(super) items: Vec<ItemBody>,
+    pub(super) changes: Vec<ChangedItem>,
     pub(super) bytes: usize,
     /// It ended before the end.
     pub(super) more: bool,
@@ -55,10 +56,13 @@ impl<'a> Part<'a> {
         if !self.keys.contains(item_key) || self.only.is_empty() {
             return Ok(self.keys.contains(item_key));
         }
+        Ok(self.key_of(item_key)?.key.0.starts_with(self.only))
+    }
+
+    fn key_of(&self, item_key: &[u8]) -> Result<ItemKey> {
         let components = self.container.definition.partition_key.paths.len();
-        let key = keys::parse_item(item_key, components)
-            .ok_or_else(|| Error::corrupt("the key of a changed item is damaged"))?;
-        Ok(key.key.0.starts_with(self.only))
+        keys::parse_item(item_key, components)
+            .ok_or_else(|| Error::corrupt("the key of a changed item is damaged"))
     }
 }
 
@@ -67,13 +71,14 @@ impl<'a> Page<'a> {
         let settings = &database.settings.change_feed;
         Page {
             clock: &*database.clock,
+            mode: request.mode,
             settings,
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
             since: request.since.unwrap_or(0),
             now_seconds: database.now_seconds(),
             started_nanos: database.clock.monotonic_nanos(),
             looked_at: 0,
-            items: Vec::new(),
+            changes: Vec::new(),
             bytes: 0,
             more: false,
         }
@@ -83,7 +88,7 @@ impl<'a> Page<'a> {
     pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot, from: Lsn) -> Result<Lsn> {
         let mut reached = from;
         while reached < view.lsn() {
-            let (entries, more) = commits_after(view, reached)?;
+            let (entries, more) = commits_after(view, reached, CHUNK)?;
             for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key))
             {
                 if self.is_full() {
@@ -92,7 +97,10 @@ impl<'a> Page<'a> {
                 }
                 reached = lsn_of(commit)?;
                 self.looked_at += commit.len() as u64;
-                self.add_latest(part, view, commit, reached)?;
+                match self.mode {
+                    ChangesMode::LatestVersion => self.add_latest(part, view, commit, reached)?,
+                    ChangesMode::AllVersions => self.add_all(part, commit, reached)?,
+                }
             }
             if !more {
                 break;
@@ -103,7 +111,7 @@ impl<'a> Page<'a> {
 
     fn is_full(&self) -> bool {
         let nanos = self.clock.monotonic_nanos().saturating_sub(self.started_nanos);
-        self.items.len() >= self.items_max
+        self.changes.len() >= self.items_max
             || self.bytes >= self.settings.page_bytes_max
             || self.looked_at >= self.settings.page_entries_max
             || nanos / 1_000_000 >= self.settings.page_millis_max
@@ -131,10 +139,38 @@ impl<'a> Page<'a> {
                 && u64::from(record.ts) >= self.since
                 && !record.expired(default_ttl, self.now_seconds)
             {
-                let text = with_lsn(record.text()?, lsn);
-                self.bytes += text.len();
-                self.items.push(ItemBody(Bytes::from(text)));
+                record.text()?;
+                self.bytes += record.body.len();
+                let current = Some(ItemBody(record.body));
+                self.changes.push(ChangedItem { lsn, ts: record.ts, current, version: None });
             }
+        }
+        Ok(())
+    }
+
+    /// Adds everything that a commit did.
+    fn add_all(&mut self, part: &Part<'_>, commit: &[Entry], lsn: Lsn) -> Result<()> {
+        for entry in commit {
+            let change = Change::decode(&entry.record.value)?;
+            let ts = change.ts.unwrap_or(0);
+            if u64::from(ts) < self.since || !part.holds(change.item_key)? {
+                continue;
+            }
+            // The container did not keep versions when this was written, or no longer.
+            let versions = change.versions.ok_or_else(beyond_retention)?;
+            let key = part.key_of(change.item_key)?;
+            let body = |text: &[u8]| ItemBody(entry.record.value.slice_ref(text));
+            let previous = |(named, text)| (feed::version_lsn(named, lsn), body(text));
+            let version = VersionChange {
+                kind: change.kind,
+                expired: change.expired,
+                previous: versions.previous.map(previous),
+                id: key.id,
+                partition_key: key.key,
+            };
+            self.bytes += entry.record.value.len();
+            let current = versions.current.map(body);
+            self.changes.push(ChangedItem { lsn, ts, current, version: Some(Box::new(version)) });
         }
         Ok(())
     }
@@ -152,8 +188,12 @@ fn last_changes(commit: &[Entry]) -> Result<Vec<Change<'_>>> {
 }
 
 /// Some records of the feed after an LSN, complete commits only; and whether there may be more.
-fn commits_after(view: &dyn Snapshot, lsn: Lsn) -> Result<(Vec<Entry>, bool)> {
-    let page = view.scan(Space::Feed, &keys::feed_after(lsn), Direction::Forward, CHUNK)?;
+pub(crate) fn commits_after(
+    view: &dyn Snapshot,
+    lsn: Lsn,
+    limit: ScanLimit,
+) -> Result<(Vec<Entry>, bool)> {
+    let page = view.scan(Space::Feed, &keys::feed_after(lsn), Direction::Forward, limit)?;
     let mut entries = page.entries;
     if let Some(last) = entries.last().filter(|_| page.more) {
         let rest = keys::rest_of_commit(&last.key)?;
@@ -163,7 +203,8 @@ fn commits_after(view: &dyn Snapshot, lsn: Lsn) -> Result<(Vec<Entry>, bool)> {
     Ok((entries, page.more))
 }
 
-fn lsn_of(commit: &[Entry]) -> Result<Lsn> {
+/// The LSN of the commit that these records belong to.
+pub(crate) fn lsn_of(commit: &[Entry]) -> Result<Lsn> {
     let lsn = commit.first().and_then(|entry| keys::feed_lsn(&entry.key));
     lsn.ok_or_else(|| Error::corrupt("the key of a record of the feed is damaged"))
 }

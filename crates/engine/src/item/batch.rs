@@ -5,6 +5,7 @@
 //! commit together, so a crash leaves all of it or nothing.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use partita_model::{
     Document, Epk, Error, IndexingPolicy, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey,
@@ -14,7 +15,7 @@ use partita_storage::{Batch, Entry, Snapshot, Space};
 
 use super::{Current, Place};
 use crate::catalog::{Container, Partition};
-use crate::feed;
+use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
 use crate::op::Indexing;
@@ -196,20 +197,58 @@ impl Transition<'_> {
     fn log(&self, batch: &mut Batch, now_seconds: u64) {
         let now = u32::try_from(now_seconds).unwrap_or(u32::MAX);
         let ts = Some(self.new.map_or(now, |record| record.ts));
-        let mut log = |position, kind, place: &Place| {
-            let change = feed::Change { kind, ts, item_key: &place.item_key };
+        let keeps_all = self.to.container.definition.retention_minutes() > 0;
+        let mut position = 0;
+        let mut log = |kind, place: &Place, old: Option<&Current>, new: Option<&ItemRecord>| {
+            let change = feed::Change {
+                kind,
+                ts,
+                expired: kind == Kind::Delete && old.is_some_and(|current| !current.live),
+                item_key: &place.item_key,
+                versions: keeps_all.then(|| versions(old, new)),
+            };
             batch.log(feed::ordinal(position), change.encode());
+            position += 1;
         };
-        match (self.old.filter(|current| current.live), self.new) {
-            (Some(_), Some(_)) if self.moves() => {
-                log(0, feed::Kind::Delete, self.from);
-                log(1, feed::Kind::Create, self.to);
+        match (self.old, self.new) {
+            (Some(old), Some(new)) if old.live && !self.moves() => {
+                log(Kind::Replace, self.to, Some(old), Some(new));
             }
-            (None, Some(_)) => log(0, feed::Kind::Create, self.to),
-            (Some(_), Some(_)) => log(0, feed::Kind::Replace, self.to),
-            (_, None) => log(0, feed::Kind::Delete, self.from),
+            (Some(old), Some(new)) => {
+                // That an expired item ended is told to those who follow all versions.
+                if old.live || keeps_all {
+                    log(Kind::Delete, self.from, Some(old), None);
+                }
+                log(Kind::Create, self.to, None, Some(new));
+            }
+            (None, Some(new)) => log(Kind::Create, self.to, None, Some(new)),
+            (old, None) => log(Kind::Delete, self.from, old, None),
         }
     }
+}
+
+/// What the feed keeps of an item where it keeps all versions.
+fn versions<'a>(old: Option<&'a Current>, new: Option<&'a ItemRecord>) -> Versions<'a> {
+    let previous =
+        |current: &'a Current| (current.record.changed_at(current.lsn), &current.record.body[..]);
+    Versions { current: new.map(|record| &record.body[..]), previous: old.map(previous) }
+}
+
+/// The batch that removes an item which has outlived its time.
+pub(crate) fn removal_of_expired(
+    container: &Arc<Container>,
+    view: &dyn Snapshot,
+    stored: &Entry,
+    record: ItemRecord,
+    now_seconds: u64,
+) -> Result<Batch> {
+    let components = container.definition.partition_key.paths.len();
+    let key = keys::parse_item(&stored.key, components)
+        .ok_or_else(|| Error::corrupt("the key of an expired item is damaged"))?;
+    let place = Place::new(Arc::clone(container), key.key, key.id);
+    let old = Current { record, lsn: stored.record.lsn, live: false };
+    let way = Transition { from: &place, to: &place, old: Some(&old), new: None };
+    Ok(build(way, view, now_seconds)?.0)
 }
 
 fn taken() -> Error {

@@ -17,7 +17,7 @@ mod transaction;
 mod write;
 
 pub(crate) use arrivals::Arrivals;
-pub(crate) use batch::{brought_over, derived};
+pub(crate) use batch::{brought_over, derived, removal_of_expired};
 pub(crate) use list::scope_epks;
 
 use std::sync::Arc;

@@ -5,11 +5,17 @@
 //! they like. A step is bounded, so that it can be stopped at any moment, and what is left to do
 //! follows from the catalog, so that a restart forgets nothing.
 //!
-//! There are two such jobs: moving items between partitions (`moves/`), and indexing items anew
-//! after a change of the policy (`reindex.rs`).
+//! The jobs are, in the order of their urgency: moving items between partitions (`moves/`), indexing
+//! items anew after a change of the policy (`reindex.rs`), and chores that come up with time
+//! (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`).
 
+mod chores;
+mod expire;
 mod pass;
 mod reindex;
+mod trim;
+
+pub(crate) use self::trim::FeedMark;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,6 +23,7 @@ use std::time::Duration;
 
 use partita_model::{ErrorKind, Result};
 
+use self::chores::Chores;
 use self::pass::Passes;
 use crate::catalog::Container;
 use crate::database::Database;
@@ -51,6 +58,7 @@ pub enum Maintenance {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     passes: Passes,
+    chores: Chores,
     /// Somebody is taking a step.
     taken: AtomicBool,
     bell: Mutex<Bell>,
@@ -109,7 +117,10 @@ impl Database {
                 Err(error) => result = Err(error),
             }
         }
-        result
+        match self.tidy_some(budget) {
+            Ok(Maintenance::Idle) => result,
+            tidied => result.and(tidied),
+        }
     }
 
     /// Waits until there may be something to maintain, but not longer than told; false once

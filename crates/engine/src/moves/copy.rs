@@ -25,7 +25,7 @@ use crate::database::Database;
 use crate::feed;
 use crate::item::Arrivals;
 use crate::keys;
-use crate::maintenance::MaintenanceBudget;
+use crate::maintenance::{FeedMark, MaintenanceBudget};
 use crate::record::ItemRecord;
 
 /// Records of the feed are small: more of them make a chunk.
@@ -153,9 +153,10 @@ impl Database {
         Ok(reached)
     }
 
-    /// Lifts a target above the LSNs of its sources.
-    pub(super) fn lift(&self, target: &Partition, above: Lsn) -> Result<()> {
-        let batch = Batch { lsn_min: Some(above.next()), ..Batch::new() };
+    /// Lifts a target above the LSNs of its sources, and notes how complete their feeds were.
+    pub(super) fn lift(&self, target: &Partition, above: Lsn, feeds: FeedMark) -> Result<()> {
+        let mut batch = Batch { lsn_min: Some(above.next()), ..Batch::new() };
+        feeds.put(&mut batch);
         self.store.submit(target.id, batch).wait()?;
         Ok(())
     }
@@ -212,7 +213,7 @@ fn copy_feed(
         if !keys::epk_of_item(item_key).is_some_and(|epk| stream.epks.contains(&epk)) {
             continue;
         }
-        if feed_lsn(&entry.key)? > cursor.base {
+        if keys::feed_lsn(&entry.key).is_none_or(|lsn| lsn > cursor.base) {
             changed.insert(item_key.to_vec());
         }
         let mut key = entry.key.to_vec();
@@ -252,11 +253,6 @@ fn moved(stored: &Record) -> Result<ItemRecord> {
     let record = ItemRecord::decode(&stored.value)?;
     let changed = Some(record.changed_at(stored.lsn));
     Ok(ItemRecord { changed, ..record })
-}
-
-fn feed_lsn(key: &[u8]) -> Result<Lsn> {
-    let lsn = key.first_chunk().ok_or_else(|| Error::corrupt("the key of a feed's record"))?;
-    Ok(Lsn(u64::from_be_bytes(*lsn)))
 }
 
 #[cfg(test)]

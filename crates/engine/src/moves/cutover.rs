@@ -13,7 +13,7 @@ use super::copy::{Reached, Stream};
 use super::fence::Fence;
 use crate::catalog::{Changes, Container, Move, Partition};
 use crate::database::Database;
-use crate::maintenance::MaintenanceBudget;
+use crate::maintenance::{FeedMark, MaintenanceBudget};
 use crate::wait::block_on;
 
 /// How often the catalog's change is prepared: others change the container rarely.
@@ -41,8 +41,12 @@ impl Database {
         for stream in streams {
             while self.copy_some(container, stream, &LAST)? != Reached::End {}
         }
+        let mut feeds = FeedMark::default();
+        for id in &ids {
+            feeds = feeds.joined(FeedMark::read(&*self.store.snapshot(*id)?)?);
+        }
         for target in &under_way.targets {
-            self.lift(target, last)?;
+            self.lift(target, last, feeds)?;
         }
         let epoch = self.cut_over(container, under_way, &mut fence)?;
         drop(fence);

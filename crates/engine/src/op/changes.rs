@@ -1,17 +1,31 @@
-//! Reading the change feed, as an operation.
+//! Reading the change feed, as an operation and its outcome.
 
-use super::Scope;
+use partita_model::{Lsn, PartitionKey};
+
+use super::{ItemBody, Scope};
+
+pub use crate::feed::Kind as ChangeKind;
 
 /// A page of the change feed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangesRequest {
     pub scope: Scope,
+    pub mode: ChangesMode,
     pub from: ChangesFrom,
     /// Only what changed at this time or later, in Unix seconds, whatever the place to begin: the
     /// line of times has steps in it after a change of the clock or a merge of partitions.
     pub since: Option<u64>,
     /// None: the server's choice. What was committed together comes together, even if it is more.
     pub items_max: Option<usize>,
+}
+
+/// Which changes are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangesMode {
+    /// Every item that is there, where it changed last.
+    LatestVersion,
+    /// Every change, deletes too, of containers that keep them for a while.
+    AllVersions,
 }
 
 /// Where a reader begins.
@@ -22,4 +36,29 @@ pub enum ChangesFrom {
     Now,
     /// Where a page with this ETag ended, without its quotes.
     Etag(String),
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedItem {
+    /// The commit that made it.
+    pub lsn: Lsn,
+    /// Unix seconds.
+    pub ts: u32,
+    /// The item as it was after the change; None: deleted.
+    pub current: Option<ItemBody>,
+    /// Set where all versions are told.
+    pub version: Option<Box<VersionChange>>,
+}
+
+/// What is told of a change beside the item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionChange {
+    pub kind: ChangeKind,
+    /// Deleted because its time was over.
+    pub expired: bool,
+    /// The version before, and the commit that made it.
+    pub previous: Option<(Lsn, ItemBody)>,
+    pub id: String,
+    pub partition_key: PartitionKey,
 }

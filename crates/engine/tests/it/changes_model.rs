@@ -1,17 +1,29 @@
-//! Random histories and a reader that stops, restarts and goes back at random: nothing is missed.
+//! Random histories, splits and merges, and readers that stop, restart and go back at random:
+//! nothing is missed.
 //!
 //! Readers of the parts of a container read in pages while it is written. A reader that was killed
-//! goes on from an ETag that it wrote down some time ago. What it saw last of every item must in the
-//! end be what is stored, and within a logical partition it must see versions in their order.
+//! goes on from an ETag that it wrote down some time ago; one whose partition was split or merged
+//! asks the partitions that came after, with the ETag that it has, as clients do.
+//!
+//! A reader of latest versions must in the end have seen of every item what is stored, and within a
+//! logical partition versions in their order. A reader of all versions replays what it is told, and
+//! every change must fit what it has: it was created once, and the version before a change is the
+//! one that it knows.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use partita_engine::{ChangesFrom, Maintenance, MaintenanceBudget, Op, Scope};
-use partita_model::Value;
+use partita_engine::{
+    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, EngineSettings, Op,
+    Scope, SplitAt,
+};
+use partita_model::{EpkRange, ErrorKind, FixedClock, Value};
+use partita_storage::MemoryStore;
 use proptest::prelude::*;
 
 use crate::batches::{atomic, delete, upsert};
-use crate::changes::{Reader, key, range};
+use crate::changes::{Reader, key};
+use crate::changes_versions::tidy;
 use crate::harness::*;
 
 #[derive(Clone, Debug)]
@@ -41,92 +53,208 @@ enum Step {
     Reindex {
         none: bool,
     },
+    Tidy,
+    Split {
+        which: u8,
+    },
+    Merge {
+        which: u8,
+    },
     Restart,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let (id, pk) = (0..6_u8, 0..6_u8);
     prop_oneof![
-        8 => (id.clone(), pk.clone()).prop_map(|(id, key)| Step::Put { id, key }),
-        3 => (id.clone(), pk.clone()).prop_map(|(id, key)| Step::Delete { id, key }),
-        3 => (pk, proptest::collection::vec((id, any::<bool>()), 1..6))
+        16 => (id.clone(), pk.clone()).prop_map(|(id, key)| Step::Put { id, key }),
+        6 => (id.clone(), pk.clone()).prop_map(|(id, key)| Step::Delete { id, key }),
+        6 => (pk, proptest::collection::vec((id, any::<bool>()), 1..6))
             .prop_map(|(key, ids)| Step::Batch { key, ids }),
-        6 => (any::<u8>(), 1..4_u8).prop_map(|(reader, items)| Step::Read { reader, items }),
-        1 => (any::<u8>(), any::<u8>()).prop_map(|(reader, page)| Step::Rewind { reader, page }),
-        1 => any::<bool>().prop_map(|none| Step::Reindex { none }),
-        1 => Just(Step::Restart),
+        12 => (any::<u8>(), 1..4_u8).prop_map(|(reader, items)| Step::Read { reader, items }),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(reader, page)| Step::Rewind { reader, page }),
+        2 => any::<bool>().prop_map(|none| Step::Reindex { none }),
+        2 => Just(Step::Tidy),
+        2 => any::<u8>().prop_map(|which| Step::Split { which }),
+        1 => any::<u8>().prop_map(|which| Step::Merge { which }),
+        2 => Just(Step::Restart),
     ]
 }
 
 type ItemName = (String, String);
 
-/// A reader with what it saw.
+/// What a reader has, and where.
+#[derive(Clone)]
+struct Known {
+    from: ChangesFrom,
+    /// The versions of items that it saw last, by their ETags.
+    items: HashMap<ItemName, String>,
+}
+
+/// Somebody who follows the feed.
+#[derive(Clone)]
 struct Follower {
     reader: Reader,
-    /// The versions that it saw last.
-    seen: HashMap<ItemName, String>,
+    /// The part of the container, for one that reads partitions.
+    epks: Option<EpkRange>,
+    items: HashMap<ItemName, String>,
     /// The LSN of what it saw last of each logical partition.
-    lsns: HashMap<String, i64>,
-    /// Where it was after each page.
-    etags: Vec<ChangesFrom>,
+    lsns: HashMap<String, u64>,
+    pages: Vec<Known>,
+}
+
+fn name(item: &Value) -> ItemName {
+    (text(item, "pk"), text(item, "id"))
 }
 
 impl Follower {
-    fn new(scope: Scope) -> Follower {
-        let reader = Reader::of(scope);
-        let etags = vec![reader.from.clone()];
-        Follower { reader, seen: HashMap::new(), lsns: HashMap::new(), etags }
+    fn new(reader: Reader, epks: Option<EpkRange>) -> Follower {
+        let pages = vec![Known { from: reader.from.clone(), items: HashMap::new() }];
+        Follower { reader, epks, items: HashMap::new(), lsns: HashMap::new(), pages }
     }
 
-    fn take(&mut self, items: Vec<Value>) {
-        for item in items {
-            let lsn = item.get("_lsn").and_then(Value::as_i64).unwrap();
-            let pk = text(&item, "pk");
-            let before = self.lsns.insert(pk.clone(), lsn).unwrap_or(0);
-            assert!(before <= lsn, "a change came after a later one of the same partition key");
-            self.seen.insert((pk, text(&item, "id")), text(&item, "_etag"));
+    fn take(&mut self, changes: &[ChangedItem]) {
+        for change in changes {
+            let body = change.current.as_ref().map(|item| Value::parse(&item.0).unwrap());
+            match &change.version {
+                None => self.see(change.lsn.0, &body.unwrap()),
+                Some(version) => {
+                    let pk = version.partition_key.to_string();
+                    let item = (pk.trim_matches(['[', ']', '"']).to_owned(), version.id.clone());
+                    let before = version.previous.as_ref();
+                    let before = before.map(|(_, item)| text(&json_of(&item.0), "_etag"));
+                    let after = body.map(|item| text(&item, "_etag"));
+                    assert_eq!(self.items.get(&item), before.as_ref(), "{change:?}");
+                    assert_eq!(version.kind == ChangeKind::Create, before.is_none(), "{change:?}");
+                    match after {
+                        Some(etag) => drop(self.items.insert(item, etag)),
+                        None => drop(self.items.remove(&item)),
+                    }
+                }
+            }
         }
-        self.etags.push(self.reader.from.clone());
+        self.pages.push(Known { from: self.reader.from.clone(), items: self.items.clone() });
     }
 
-    fn read(&mut self, bench: &Bench, items_max: usize) {
+    fn see(&mut self, lsn: u64, item: &Value) {
+        let before = self.lsns.insert(text(item, "pk"), lsn).unwrap_or(0);
+        assert!(before <= lsn, "a change came after a later one of the same partition key");
+        self.items.insert(name(item), text(item, "_etag"));
+    }
+
+    fn read(&mut self, bench: &Bench, items_max: usize) -> bool {
         self.reader.items_max = items_max;
-        let (items, _) = self.reader.page(bench);
-        self.take(items);
+        let (changes, more) = self.reader.changes(bench);
+        self.take(&changes);
+        more
     }
 
     fn rewind(&mut self, page: usize) {
-        self.reader.from = self.etags[page % self.etags.len()].clone();
+        let known = &self.pages[page % self.pages.len()];
+        self.reader.from = known.from.clone();
+        self.items = known.items.clone();
         self.lsns.clear();
     }
 
-    /// Whatever there is at the end is what was seen last.
-    fn finish(mut self, bench: &Bench, stored: &BTreeMap<ItemName, String>) {
-        let rest = self.reader.rest(bench);
-        self.take(rest);
-        for (name, etag) in stored {
-            assert_eq!(self.seen.get(name), Some(etag), "{name:?} for {:?}", self.reader);
+    /// Those who go on after the partitions changed.
+    fn successors(self, bench: &Bench) -> Vec<Follower> {
+        let Some(epks) = &self.epks else {
+            // After a merge a reader of everything may see something again.
+            return vec![Follower { lsns: HashMap::new(), ..self }];
+        };
+        let mut successors = Vec::new();
+        for partition in bench.partitions() {
+            let Some(part) = partition.epks.intersect(epks) else { continue };
+            let within = Some(part.clone());
+            let scope = Scope::Range { id: partition.range_id.to_string(), within };
+            let reader = Reader { scope, ..self.reader.clone() };
+            successors.push(Follower { reader, epks: Some(part), ..self.clone() });
         }
-        assert_eq!(self.reader.rest(bench), []);
+        successors
     }
+
+    /// Whatever there is at the end is what was seen last.
+    fn finish(mut self, bench: &Bench) {
+        while self.read(bench, 100) {}
+        let items = bench.list(&self.reader.scope, 100);
+        let stored: BTreeMap<ItemName, String> =
+            items.iter().map(|item| (name(item), text(item, "_etag"))).collect();
+        for (name, etag) in &stored {
+            assert_eq!(self.items.get(name), Some(etag), "{name:?} for {:?}", self.reader);
+        }
+        if self.epks.is_none() && self.reader.mode == ChangesMode::AllVersions {
+            assert_eq!(self.items.len(), stored.len(), "a delete was not told");
+        }
+        assert_eq!(self.reader.changes(bench), (Vec::new(), false));
+    }
+}
+
+fn json_of(bytes: &[u8]) -> Value {
+    Value::parse(bytes).unwrap()
 }
 
 fn document(id: u8, key: u8) -> String {
     format!(r#"{{"id":"{id}","pk":"{key}"}}"#)
 }
 
-fn reindex(bench: &Bench, none: bool) {
-    let policy = if none { r#"{"indexingMode":"none","automatic":false}"# } else { "{}" };
-    let body = format!(r#"{{"id":"c",{KEY_PK},"indexingPolicy":{policy}}}"#);
-    let op = Op::ReplaceContainer { container: path(), body: json(&body), condition: None };
-    bench.run(op).result.unwrap();
-    while bench.database.maintain(&MaintenanceBudget::default()).unwrap() != Maintenance::Idle {}
+/// A container's history, and those who follow it.
+struct History {
+    bench: Bench,
+    /// The fields of the container besides its id and its indexing policy.
+    fields: String,
+    followers: Vec<Follower>,
 }
 
-fn run(bench: Bench, steps: &[Step], mut followers: Vec<Follower>) -> (Bench, Vec<Follower>) {
-    let mut bench = bench;
-    for step in steps {
-        bench.clock.advance_millis(500);
+impl History {
+    fn new(throughput: u32, keeps_all: bool) -> History {
+        let change_feed = ChangeFeedSettings { trim_commits_min: 8, ..Default::default() };
+        let settings = EngineSettings { change_feed, ..EngineSettings::default() };
+        let clock = Arc::new(FixedClock::new(1_700_000_000_000));
+        let bench = Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap();
+        let kept = r#","changeFeedPolicy":{"retentionDuration":1000}"#;
+        let fields = format!("{KEY_PK}{}", if keeps_all { kept } else { "" });
+        bench.make_container(throughput, &fields);
+        let mut history = History { bench, fields, followers: Vec::new() };
+        history.follow(ChangesMode::LatestVersion);
+        if keeps_all {
+            history.follow(ChangesMode::AllVersions);
+        }
+        history
+    }
+
+    fn follow(&mut self, mode: ChangesMode) {
+        let mut scopes: Vec<(Scope, Option<EpkRange>)> =
+            (0..6).map(|pk| (key(&format!(r#"["{pk}"]"#)), None)).collect();
+        for partition in self.bench.partitions() {
+            let id = partition.range_id.to_string();
+            scopes.push((Scope::Range { id, within: None }, Some(partition.epks)));
+        }
+        if mode == ChangesMode::LatestVersion {
+            scopes.push((Scope::All, None));
+        }
+        for (scope, epks) in scopes {
+            let mut reader = Reader { mode, ..Reader::of(scope) };
+            if mode == ChangesMode::AllVersions {
+                reader.from = ChangesFrom::Now;
+                reader.changes(&self.bench);
+            }
+            self.followers.push(Follower::new(reader, epks));
+        }
+    }
+
+    fn run(mut self, steps: &[Step]) -> History {
+        for step in steps {
+            self.bench.clock.advance_millis(500);
+            match step {
+                Step::Restart => self.bench = self.bench.reopened(),
+                step => self.step(step),
+            }
+        }
+        self
+    }
+
+    fn step(&mut self, step: &Step) {
+        let bench = &self.bench;
+        let count = self.followers.len();
         match step {
             Step::Put { id, key } => {
                 bench.upsert(&document(*id, *key), None).result.unwrap();
@@ -139,45 +267,78 @@ fn run(bench: Bench, steps: &[Step], mut followers: Vec<Follower>) -> (Bench, Ve
                     true => upsert(&document(*id, *key)),
                     false => delete(&id.to_string()),
                 });
-                drop(atomic(&bench, &format!(r#"["{key}"]"#), operations.collect()));
+                drop(atomic(bench, &format!(r#"["{key}"]"#), operations.collect()));
             }
             Step::Read { reader, items } => {
-                let which = usize::from(*reader) % followers.len();
-                followers[which].read(&bench, usize::from(*items));
+                self.followers[usize::from(*reader) % count].read(bench, usize::from(*items));
             }
             Step::Rewind { reader, page } => {
-                let which = usize::from(*reader) % followers.len();
-                followers[which].rewind(usize::from(*page));
+                self.followers[usize::from(*reader) % count].rewind(usize::from(*page));
             }
-            Step::Reindex { none } => reindex(&bench, *none),
-            Step::Restart => bench = bench.reopened(),
+            Step::Reindex { none } => self.reindex(*none),
+            Step::Tidy => tidy(bench),
+            Step::Split { which } => {
+                let ids = bench.range_ids();
+                if ids.len() < 8 {
+                    let id = ids[usize::from(*which) % ids.len()];
+                    drop(bench.split(id, SplitAt::Midpoint));
+                    self.moved();
+                }
+            }
+            Step::Merge { which } => {
+                let ids = bench.range_ids();
+                let at = usize::from(*which) % ids.len();
+                if let [left, right] = ids[at..ids.len().min(at + 2)] {
+                    drop(bench.merge([left, right]));
+                    self.moved();
+                }
+            }
+            Step::Restart => {}
         }
     }
-    (bench, followers)
+
+    fn reindex(&self, none: bool) {
+        let policy = if none { r#"{"indexingMode":"none","automatic":false}"# } else { "{}" };
+        let body = format!(r#"{{"id":"c",{},"indexingPolicy":{policy}}}"#, self.fields);
+        let op = Op::ReplaceContainer { container: path(), body: json(&body), condition: None };
+        self.bench.run(op).result.unwrap();
+        self.bench.settle();
+    }
+
+    /// Finishes a move. Readers of partitions that are gone are told so, and go on elsewhere.
+    fn moved(&mut self) {
+        self.bench.settle();
+        let bench = &self.bench;
+        let followers = std::mem::take(&mut self.followers);
+        for follower in followers {
+            match follower.reader.ask(bench).result {
+                Err(error) => {
+                    assert_eq!(error.kind, ErrorKind::RangeGone, "{error}");
+                    self.followers.extend(follower.successors(bench));
+                }
+                Ok(_) if follower.epks.is_none() => {
+                    self.followers.extend(follower.successors(bench));
+                }
+                Ok(_) => self.followers.push(follower),
+            }
+        }
+    }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
     fn a_reader_that_restarts_at_random_misses_nothing(
         several in any::<bool>(),
-        steps in proptest::collection::vec(step(), 1..120),
+        keeps_all in any::<bool>(),
+        steps in proptest::collection::vec(step(), 1..140),
     ) {
-        let (partitions, throughput) = PARTITIONS[usize::from(several)];
-        let bench = Bench::new();
-        bench.make_container(throughput, KEY_PK);
-        let mut scopes: Vec<Scope> = (0..partitions as u32).map(range).collect();
-        scopes.push(Scope::All);
-        scopes.extend((0..6).map(|pk| key(&format!(r#"["{pk}"]"#))));
-        let followers = scopes.into_iter().map(Follower::new).collect();
-        let (bench, followers) = run(bench, &steps, followers);
-        for follower in followers {
-            let name = |item: &Value| (text(item, "pk"), text(item, "id"));
-            let items = bench.list(&follower.reader.scope, 100);
-            let stored = items.iter().map(|item| (name(item), text(item, "_etag"))).collect();
-            follower.finish(&bench, &stored);
+        let (_, throughput) = PARTITIONS[usize::from(several)];
+        let history = History::new(throughput, keeps_all).run(&steps);
+        for follower in history.followers {
+            follower.finish(&history.bench);
         }
-        bench.assert_whole();
+        history.bench.assert_whole();
     }
 }

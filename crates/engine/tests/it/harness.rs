@@ -11,7 +11,7 @@ use partita_model::{
     Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
 };
 use partita_query::Filter;
-use partita_storage::{MemoryStore, Store};
+use partita_storage::{Direction, KeyRange, MemoryStore, ScanLimit, Space, Store};
 
 /// A throughput that makes one partition, and one that makes five.
 pub(crate) const PARTITIONS: [(usize, u32); 2] = [(1, 400), (5, 30_000)];
@@ -160,6 +160,26 @@ impl Bench {
                 return all;
             }
         }
+    }
+
+    /// The records in all feeds.
+    pub(crate) fn feed_records(&self) -> usize {
+        self.stored(Space::Feed)
+    }
+
+    /// The items that are stored, whether they are shown or not.
+    pub(crate) fn items_stored(&self) -> usize {
+        self.stored(Space::Items)
+    }
+
+    fn stored(&self, space: Space) -> usize {
+        let limit = ScanLimit { entries_max: usize::MAX, bytes_max: usize::MAX };
+        let count = |partition| {
+            let view = self.store.snapshot(partition).unwrap();
+            let page = view.scan(space, &KeyRange::all(), Direction::Forward, limit).unwrap();
+            page.entries.len()
+        };
+        self.store.partitions().unwrap().into_iter().map(count).sum()
     }
 
     /// Every derived entry is there and nothing else.

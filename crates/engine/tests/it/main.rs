@@ -7,6 +7,7 @@ mod batches;
 mod catalog;
 mod changes;
 mod changes_model;
+mod changes_versions;
 mod concurrency;
 mod describe;
 mod harness;

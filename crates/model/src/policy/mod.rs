@@ -83,6 +83,11 @@ pub struct ContainerDefinition {
 }
 
 impl ContainerDefinition {
+    /// For so many minutes the change feed keeps all versions; 0: the latest only.
+    pub fn retention_minutes(&self) -> u32 {
+        self.change_feed.map_or(0, |policy| policy.retention_minutes)
+    }
+
     /// The definition in the body of a create request. Without a partition key, the container gets
     /// a system key unless one is required.
     pub fn create(body: &Value, partition_key_required: bool) -> Result<ContainerDefinition> {

@@ -1,27 +1,17 @@
-//! Reading the change feed: a read of the items' feed that says in `A-IM` which changes it wants, in
-//! `If-None-Match` how far it is, and in `If-Modified-Since` how far it looks back.
+//! Reading the change feed: a read of the items' feed that says in `A-IM` which changes it wants,
+//! in `If-None-Match` how far it is, and in `If-Modified-Since` how far it looks back.
 
-use partita_engine::{ChangesFrom, ChangesRequest, ContainerPath, EtagPattern, Op};
+use partita_engine::{ChangesFrom, ChangesMode, ChangesRequest, ContainerPath, EtagPattern, Op};
 use partita_gateway::auth::parse_http_date;
 use partita_model::Result;
 
 use super::items::scope;
-use crate::feature::Feature;
 use crate::headers::{self, Headers, bad_value};
 
 pub(super) fn changes(container: ContainerPath, headers: Headers<'_>) -> Result<Op> {
-    match headers.text(&headers::A_IM)? {
-        Some(text) if text.eq_ignore_ascii_case("Full-Fidelity Feed") => {
-            return Err(Feature::AllVersions.refusal());
-        }
-        Some(text) if !text.eq_ignore_ascii_case("Incremental Feed") => {
-            let rule = "must be 'Incremental Feed' or 'Full-Fidelity Feed'";
-            return Err(bad_value(&headers::A_IM, text, rule));
-        }
-        Some(_) | None => {}
-    }
     let request = ChangesRequest {
         scope: scope(headers)?,
+        mode: mode(headers)?,
         from: match headers.etag(&http::header::IF_NONE_MATCH)? {
             None => ChangesFrom::Beginning,
             Some(EtagPattern::Any) => ChangesFrom::Now,
@@ -31,6 +21,17 @@ pub(super) fn changes(container: ContainerPath, headers: Headers<'_>) -> Result<
         items_max: headers.page()?.items_max,
     };
     Ok(Op::ReadChanges { container, request: Box::new(request) })
+}
+
+fn mode(headers: Headers<'_>) -> Result<ChangesMode> {
+    match headers.text(&headers::A_IM)?.unwrap_or_default() {
+        text if text.eq_ignore_ascii_case("Incremental Feed") => Ok(ChangesMode::LatestVersion),
+        text if text.eq_ignore_ascii_case("Full-Fidelity Feed") => Ok(ChangesMode::AllVersions),
+        text => {
+            let rule = "must be 'Incremental Feed' or 'Full-Fidelity Feed'";
+            Err(bad_value(&headers::A_IM, text, rule))
+        }
+    }
 }
 
 fn since(headers: Headers<'_>) -> Result<Option<u64>> {

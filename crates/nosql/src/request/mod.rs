@@ -63,6 +63,8 @@ pub(crate) struct Shape {
     pub(crate) statistics: bool,
     /// How long the tokens of permissions shall live.
     pub(crate) token_seconds: u64,
+    /// Items of the change feed in an envelope.
+    pub(crate) wrapped: bool,
     /// What is told beside the rows of a query.
     pub(crate) query: QueryShape,
 }
@@ -114,6 +116,9 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
     let mut shape = Shape::default();
     match link {
         Link::Items(_) if is_query(incoming)? => return query::shape(headers),
+        Link::Items(_) if incoming.method == Method::GET => {
+            shape.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
+        }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
         }

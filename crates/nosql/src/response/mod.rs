@@ -3,10 +3,11 @@
 //! A reply's facts become headers here for errors as well as for successes: SDKs learn their
 //! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
 //! parsed or copied. `partitions` writes what is told of a container's partitions, `query` what is
-//! told of a query.
+//! told of a query, `changes` the change feed.
 
 mod admin;
 mod batch;
+mod changes;
 mod partitions;
 mod query;
 
@@ -125,7 +126,9 @@ fn success(
             let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
             ok(headers, envelope(&items, container))
         }
-        Outcome::Changes { items, etag, more } => changes(items, &etag, more, container, headers),
+        Outcome::Changes { changes: page, etag, more } => {
+            changes::page((&page, &etag, more), container, headers, frame.shape.wrapped)
+        }
         Outcome::Query { rows, continuation, report } => {
             query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
         }
@@ -216,23 +219,6 @@ fn item(
         return empty(status_of(change), headers);
     }
     with_body(status_of(change), headers, body.0)
-}
-
-/// A page of the change feed. Clients stop at 304, so that is the end of the feed and nothing else.
-fn changes(
-    items: Vec<ItemBody>,
-    etag: &str,
-    more: bool,
-    container: Option<&Container>,
-    mut headers: HeaderMap,
-) -> Response {
-    headers::put(&mut headers, header::ETAG, quoted(etag));
-    put_page(&mut headers, items.len(), None);
-    if items.is_empty() && !more {
-        return empty(StatusCode::NOT_MODIFIED, headers);
-    }
-    let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
-    with_body(StatusCode::OK, headers, envelope(&items, container))
 }
 
 /// A database, container or offer.

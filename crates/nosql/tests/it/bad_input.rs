@@ -154,7 +154,6 @@ fn features_of_later_are_refused_by_name() {
     let world = World::with_container("400");
     let post = |path: &str| world.post(path, "{}").key(r#"["a"]"#);
     for (ask, feature) in [
-        (world.get(DOCS).header("a-im", "Full-Fidelity Feed"), "all versions and deletes"),
         (post(DOCS).header("x-ms-documentdb-pre-trigger-include", "t"), "triggers"),
         (post("/dbs/d/colls/c/sprocs"), "stored procedures"),
         (post("/dbs/d/colls/c/sprocs/s"), "stored procedures"),

@@ -57,6 +57,25 @@ fn a_page_tells_how_far_it_is_and_the_end_is_not_modified() {
 }
 
 #[test]
+fn a_changed_item_is_the_item_and_its_lsn() {
+    let world = World::with_container("30000");
+    let body = r#"{"id":"x","pk":"a","_lsn":"mine","n":1.50}"#;
+    world.post(DOCS, body).key(r#"["a"]"#).expect(201);
+    let answer = feed(&world).key(r#"["a"]"#).expect(200);
+    let (text, lsn) = (answer.text(), answer.header("lsn").unwrap());
+    assert!(text.contains(r#"[{"id":"x","pk":"a","n":1.50,"_rid":"#), "{text}");
+    assert!(text.contains(&format!(r#","_lsn":{lsn}}}]"#)), "{text}");
+    let format = "x-ms-cosmos-changefeed-wire-format-version";
+    let answer = feed(&world).key(r#"["a"]"#).header(format, "2021-09-15").expect(200);
+    let text = answer.text();
+    assert!(text.contains(r#"[{"current":{"id":"x","pk":"a","_lsn":"mine","n":1.50,"#), "{text}");
+    assert!(
+        text.contains(&format!(r#","metadata":{{"lsn":{lsn},"crts":1493254272}}}}]"#)),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_reader_from_now_sees_what_comes_after() {
     let world = World::with_container("30000");
     put(&world, "before", "a");
@@ -103,6 +122,79 @@ fn a_range_and_the_epks_in_it_are_asked_by_headers() {
     assert_eq!(whole.len(), 40);
     of_range(&world, "7").refused(410, "1002", "'7'");
     assert_eq!(ids(&feed(&world).expect(200)).len(), 40, "all of the container");
+}
+
+#[test]
+fn all_versions_come_in_envelopes() {
+    let world = World::new();
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    let body = r#"{"id":"c","partitionKey":{"paths":["/pk","/b/c"],"kind":"MultiHash","version":2},
+        "changeFeedPolicy":{"retentionDuration":5},"defaultTtl":-1}"#;
+    world.post("/dbs/d/colls", body).expect(201);
+    let key = r#"["a",1]"#;
+    let put = |v: u32, ttl: i32| {
+        let body = format!(r#"{{"id":"x","pk":"a","b":{{"c":1}},"v":{v},"ttl":{ttl}}}"#);
+        let upsert = world.post(DOCS, &body).header("x-ms-documentdb-is-upsert", "True");
+        assert!(upsert.key(key).send().status < 300);
+    };
+    let feed = |etag: &str| {
+        let ask = world.get(DOCS).header("a-im", "Full-Fidelity Feed").key(key);
+        ask.header("if-none-match", etag)
+            .header("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15")
+    };
+    let now = feed("*").expect(304);
+    put(1, -1);
+    put(2, -1);
+    world.delete("/dbs/d/colls/c/docs/x").key(key).expect(204);
+    put(3, 10);
+    world.clock.advance_millis(10_000);
+    put(4, -1);
+    let rows = feed(now.header("etag").unwrap()).expect(200).feed("Documents");
+    let told: Vec<String> = rows.iter().map(summary).collect();
+    let identity = r#"x {"pk":"a","b/c":1}"#;
+    let expected = [
+        "create: 1 after -".to_owned(),
+        "replace: 2 after 1".to_owned(),
+        format!("delete: - after 2 {identity}"),
+        "create: 3 after -".to_owned(),
+        format!("delete: - after 3 {identity} expired"),
+        "create: 4 after -".to_owned(),
+    ];
+    assert_eq!(told, expected);
+    let metadata = |row: usize, name: &str| {
+        rows[row].get("metadata").unwrap().get(name).and_then(Value::as_i64)
+    };
+    assert_eq!(metadata(1, "previousImageLSN"), metadata(0, "lsn"));
+    assert_eq!(metadata(0, "previousImageLSN"), None);
+    assert_eq!(metadata(0, "crts"), Some(1_493_254_272));
+    assert!(rows[2].get("current").is_some(), "present and empty");
+    world.get(DOCS).header("a-im", "Full-Fidelity Feed").key(key).refused(400, "0", "retention");
+}
+
+/// A change in short.
+fn summary(row: &Value) -> String {
+    let v = |name: &str| {
+        let version = row.get(name).and_then(|item| item.get("v")).and_then(Value::as_i64);
+        version.map_or("-".to_owned(), |v| v.to_string())
+    };
+    let metadata = row.get("metadata").unwrap();
+    let operation = metadata.get("operationType").and_then(Value::as_str).unwrap();
+    let mut out = format!("{operation}: {} after {}", v("current"), v("previous"));
+    if let Some(id) = metadata.get("id").and_then(Value::as_str) {
+        out.push_str(&format!(" {id} {}", metadata.get("partitionKey").unwrap().to_json()));
+    }
+    if metadata.get("timeToLiveExpired").is_some() {
+        out.push_str(" expired");
+    }
+    out
+}
+
+#[test]
+fn all_versions_are_refused_where_they_are_not_kept() {
+    let world = World::with_container("400");
+    let ask = world.get(DOCS).header("a-im", "Full-Fidelity Feed").header("if-none-match", "*");
+    let answer = ask.refused(400, "0", "All Versions and Deletes");
+    assert!(answer.member("message").contains("must be enabled"));
 }
 
 #[test]

@@ -1,0 +1,153 @@
+//! Small jobs that come up with time: they are looked for every few seconds, and done one after the
+//! other, a bounded step at a time, while nothing more urgent is to be done.
+//!
+//! What is left to do follows from the store. Here is only what is under way, so that a restart
+//! looks again and begins anew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use partita_model::{ContainerRid, ErrorKind, Result};
+use partita_storage::PartitionId;
+
+use super::expire::Sweep;
+use super::trim::Trim;
+use super::{Maintenance, MaintenanceBudget};
+use crate::catalog::Container;
+use crate::database::Database;
+
+/// So often is looked for something to do.
+const LOOK_NANOS: u64 = 5_000_000_000;
+/// A walk over all items of a partition pauses so many times as long as it took.
+const SWEEP_PAUSE: u64 = 20;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct Chores(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    looked_nanos: Option<u64>,
+    queue: Vec<Chore>,
+    /// When a partition may be swept again.
+    next_sweep_nanos: HashMap<PartitionId, u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Chore {
+    container: ContainerRid,
+    partition: PartitionId,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Trim(Trim),
+    Expire(Sweep),
+}
+
+impl Chores {
+    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Database {
+    /// Takes a step of a chore, or looks for some.
+    pub(super) fn tidy_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+        let now = self.clock.monotonic_nanos();
+        let taken = self.jobs.chores.with(|state| {
+            let due = state.looked_nanos.is_none_or(|at| now.saturating_sub(at) >= LOOK_NANOS);
+            match state.queue.pop() {
+                Some(chore) => Some(Some(chore)),
+                None if due => {
+                    state.looked_nanos = Some(now);
+                    Some(None)
+                }
+                None => None,
+            }
+        });
+        match taken {
+            None => Ok(Maintenance::Idle),
+            Some(Some(chore)) => self.step(chore, budget),
+            Some(None) => {
+                let found = self.look_for_chores(now)?;
+                let idle = found.is_empty();
+                self.jobs.chores.with(|state| state.queue = found);
+                Ok(if idle { Maintenance::Idle } else { Maintenance::Busy })
+            }
+        }
+    }
+
+    fn look_for_chores(&self, now: u64) -> Result<Vec<Chore>> {
+        let catalog = self.catalog.current();
+        let mut found = Vec::new();
+        for container in catalog.all_containers().filter(|container| container.moves.is_empty()) {
+            for partition in &container.partitions {
+                let chore =
+                    |what| Chore { container: container.rid, partition: partition.id, what };
+                match self.due_trim(container, partition) {
+                    Ok(trim) => found.extend(trim.map(What::Trim).map(chore)),
+                    // It went away while we looked.
+                    Err(error) if error.kind == ErrorKind::RetryWith => continue,
+                    Err(error) => return Err(error),
+                }
+                let may_sweep = |state: &mut State| {
+                    state.next_sweep_nanos.get(&partition.id).is_none_or(|next| *next <= now)
+                };
+                if container.definition.default_ttl.is_some() && self.jobs.chores.with(may_sweep) {
+                    found.push(chore(What::Expire(Sweep::default())));
+                }
+            }
+        }
+        let known = |id: &PartitionId| {
+            catalog.all_containers().any(|c| c.partitions.iter().any(|p| p.id == *id))
+        };
+        self.jobs.chores.with(|state| state.next_sweep_nanos.retain(|id, _| known(id)));
+        Ok(found)
+    }
+
+    /// Takes a step; what is not through goes back to the end of the queue. A chore that fails is
+    /// dropped, to be found again at the next look.
+    fn step(&self, mut chore: Chore, budget: &MaintenanceBudget) -> Result<Maintenance> {
+        let Some(container) = self.tidy_container(chore.container) else {
+            return Ok(Maintenance::Busy);
+        };
+        let partition = container.partitions.iter().find(|known| known.id == chore.partition);
+        let Some(partition) = partition else { return Ok(Maintenance::Busy) };
+        let began = self.clock.monotonic_nanos();
+        let through = match &mut chore.what {
+            What::Trim(trim) => self.trim_some(&container, partition, trim, budget),
+            What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget),
+        };
+        let now = self.clock.monotonic_nanos();
+        match through {
+            Ok(true) => {
+                if let What::Expire(sweep) = &chore.what {
+                    let pause = (sweep.took_nanos + (now - began)).saturating_mul(SWEEP_PAUSE);
+                    let next = now + pause.max(LOOK_NANOS);
+                    let put = |state: &mut State| {
+                        state.next_sweep_nanos.insert(chore.partition, next);
+                    };
+                    self.jobs.chores.with(put);
+                }
+            }
+            Ok(false) => {
+                if let What::Expire(sweep) = &mut chore.what {
+                    sweep.took_nanos += now - began;
+                }
+                self.jobs.chores.with(|state| state.queue.insert(0, chore));
+            }
+            Err(error) if error.kind == ErrorKind::RetryWith => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Maintenance::Busy)
+    }
+
+    /// A container that is still there and whose partitions stay where they are.
+    fn tidy_container(&self, rid: ContainerRid) -> Option<Arc<Container>> {
+        let catalog = self.catalog.current();
+        let container = catalog.containers(rid.database).find(|known| known.rid == rid)?;
+        container.moves.is_empty().then(|| Arc::clone(container))
+    }
+}
