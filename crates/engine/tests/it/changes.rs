@@ -1,13 +1,10 @@
 //! The change feed: order, places to begin, parts of a container, pages.
 
-use std::sync::Arc;
-
 use partita_engine::{
     ChangeFeedSettings, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context,
-    EngineSettings, Maintenance, MaintenanceBudget, Op, Outcome, Reply, Scope,
+    Maintenance, MaintenanceBudget, Op, Outcome, Reply, Scope,
 };
-use partita_model::{Epk, EpkRange, ErrorKind, FixedClock, PartitionKeyHeader, Value};
-use partita_storage::MemoryStore;
+use partita_model::{Epk, EpkRange, ErrorKind, PartitionKeyHeader, Value};
 
 use crate::batches::{atomic, create, delete, replace, upsert};
 use crate::harness::*;
@@ -284,12 +281,8 @@ fn indexing_an_item_anew_is_no_change_of_it() {
 
 #[test]
 fn a_page_that_looked_at_much_and_found_nothing_is_continued() {
-    let settings = EngineSettings {
-        change_feed: ChangeFeedSettings { page_entries_max: 10, ..ChangeFeedSettings::default() },
-        ..unthrottled()
-    };
-    let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-    let bench = Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap();
+    let few = ChangeFeedSettings { page_entries_max: 10, ..ChangeFeedSettings::default() };
+    let bench = Bench::with_changes(few);
     bench.make_container(400, KEY_PK);
     put(&bench, "rare", "rare");
     for _ in 0..25 {

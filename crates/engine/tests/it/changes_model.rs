@@ -11,14 +11,11 @@
 //! one that it knows.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use partita_engine::{
-    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, EngineSettings, Op,
-    Scope, SplitAt,
+    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, Op, Scope, SplitAt,
 };
-use partita_model::{EpkRange, ErrorKind, FixedClock, Value};
-use partita_storage::MemoryStore;
+use partita_model::{EpkRange, ErrorKind, Value};
 use proptest::prelude::*;
 
 use crate::batches::{atomic, delete, upsert};
@@ -207,9 +204,7 @@ struct History {
 impl History {
     fn new(throughput: u32, keeps_all: bool) -> History {
         let change_feed = ChangeFeedSettings { trim_commits_min: 8, ..Default::default() };
-        let settings = EngineSettings { change_feed, ..EngineSettings::default() };
-        let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-        let bench = Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap();
+        let bench = Bench::with_changes(change_feed);
         let kept = r#","changeFeedPolicy":{"retentionDuration":1000}"#;
         let fields = format!("{KEY_PK}{}", if keeps_all { kept } else { "" });
         bench.make_container(throughput, &fields);

@@ -1,14 +1,11 @@
 //! The change feed of all versions and deletes, what is kept of it and for how long, and what
 //! becomes of items that have outlived their time.
 
-use std::sync::Arc;
-
 use partita_engine::{
-    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, EngineSettings,
-    Maintenance, MaintenanceBudget, Op, Scope, SplitAt,
+    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, Maintenance,
+    MaintenanceBudget, Op, Scope, SplitAt,
 };
-use partita_model::{Error, ErrorKind, FixedClock, Value};
-use partita_storage::MemoryStore;
+use partita_model::{Error, ErrorKind, Value};
 
 use crate::batches::{atomic, create, delete, upsert};
 use crate::changes::{Reader, key, range};
@@ -23,11 +20,7 @@ fn follower(scope: Scope) -> Reader {
 
 /// A bench that trims its feeds after so many commits.
 fn trimming(commits: u64) -> Bench {
-    let change_feed =
-        ChangeFeedSettings { trim_commits_min: commits, ..ChangeFeedSettings::default() };
-    let settings = EngineSettings { change_feed, ..EngineSettings::default() };
-    let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-    Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap()
+    Bench::with_changes(ChangeFeedSettings { trim_commits_min: commits, ..Default::default() })
 }
 
 /// Lets some time pass and everything be done that is to be done.

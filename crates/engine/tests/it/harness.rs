@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use partita_engine::{
-    Change, Condition, ContainerPath, Context, Database, DatabasePath, EngineSettings, EtagPattern,
-    Indexing, ItemPath, KeyRequired, NewItem, Op, Outcome, PageRequest, QuerySettings, Reply,
-    Scope, ThroughputMode, block_on,
+    Change, ChangeFeedSettings, Condition, ContainerPath, Context, Database, DatabasePath,
+    EngineSettings, EtagPattern, Indexing, ItemPath, KeyRequired, NewItem, Op, Outcome,
+    PageRequest, QuerySettings, Reply, Scope, ThroughputMode, block_on,
 };
 use partita_model::{
     Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
@@ -48,6 +48,11 @@ impl Bench {
         Bench::with_settings(EngineSettings { query, ..unthrottled() })
     }
 
+    /// The same with other limits for the change feed.
+    pub(crate) fn with_changes(change_feed: ChangeFeedSettings) -> Bench {
+        Bench::with_settings(EngineSettings { change_feed, ..unthrottled() })
+    }
+
     pub(crate) fn with_settings(settings: EngineSettings) -> Bench {
         let clock = Arc::new(FixedClock::new(1_700_000_000_000));
         Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap()
@@ -58,7 +63,7 @@ impl Bench {
         Bench::open(self.store, self.clock, 99, self.settings).unwrap()
     }
 
-    pub(crate) fn open(
+    fn open(
         store: Arc<dyn Store>,
         clock: Arc<FixedClock>,
         seed: u64,
