@@ -3,8 +3,8 @@
 //! Every write files a record under the LSN of its commit.
 //!
 //! ```text
-//! key   LSN (the store's) · ordinal within the commit, 2 bytes · of a record that came from another
-//!       partition possibly more, which only tells it from others
+//! key   LSN (the store's) · ordinal within the commit, 2 bytes · of a record that came from
+//!       another partition possibly more, which only tells it from others
 //! value kind (1 created, 2 replaced, 3 deleted) and flags
 //!       · 10: time of the change, Unix seconds, 4 bytes
 //!       · 20: LSN of the version before, 8 bytes (0: none; all ones: of this commit) · length of

@@ -5,9 +5,9 @@
 //! they like. A step is bounded, so that it can be stopped at any moment, and what is left to do
 //! follows from the catalog, so that a restart forgets nothing.
 //!
-//! The jobs are, in the order of their urgency: moving items between partitions (`moves/`), indexing
-//! items anew after a change of the policy (`reindex.rs`), and chores that come up with time
-//! (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`).
+//! The jobs are, in the order of their urgency: moving items between partitions (`moves/`),
+//! indexing items anew after a change of the policy (`reindex.rs`), and chores that come up with
+//! time (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`).
 
 mod chores;
 mod expire;
