@@ -50,7 +50,7 @@ enum What {
     Create(Options),
     /// Queries over many documents in 8 partitions, against PostgreSQL 15.
     Queries(QueryOptions),
-    /// The same data in 1 to 167 partitions: reads and writes.
+    /// The same data in 1 to 256 partitions: reads and writes.
     Partitions(Options),
     /// Point reads with throughput enforced, against the same without.
     Throughput(Options),

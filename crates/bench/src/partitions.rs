@@ -4,21 +4,26 @@
 //! turns. Throughput is not enforced, as one partition has less of it than many.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::client::{MakeRequest, Template, document, load, make_container};
+use crate::client::{Connection, MakeRequest, Template, document, load, make_container};
 use crate::read::{ITEMS, fill, read_request, scratch};
 use crate::server::Server;
 use crate::{Options, median};
 
-/// How many partitions. The last one is what a million request units per second begin with, the
-/// most that can be provisioned.
-const PARTITIONS: [u32; 5] = [1, 4, 16, 64, 167];
+/// How many partitions.
+const PARTITIONS: [u32; 5] = [1, 4, 16, 64, 256];
 
 /// Request units per second for which a new container gets one more partition.
 const RU_PER_PARTITION: u32 = 6_000;
-const RU_MAX: u32 = 1_000_000;
+
+/// No more partitions come with a container's creation; further ones are made by splitting.
+const CREATED_MAX: u32 = 128;
+
+/// Tenths of a second that splitting may take.
+const WAITS_MAX: usize = 1_200;
 
 struct Side {
     partitions: u32,
@@ -33,7 +38,11 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     for partitions in PARTITIONS {
         let data = scratch.join(format!("data{partitions}"));
         let server = Server::partita(&options.binary, &data)?;
-        make_container(server.address, (partitions * RU_PER_PARTITION).min(RU_MAX)).await?;
+        let created = partitions.min(CREATED_MAX);
+        make_container(server.address, created * RU_PER_PARTITION).await?;
+        if created < partitions {
+            split_all(&server, created).await?;
+        }
         fill(&server).await?;
         sides.push(Side { partitions, server, reads: Vec::new(), writes: Vec::new() });
     }
@@ -57,6 +66,28 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     drop(sides);
     std::fs::remove_dir_all(&scratch)?;
     Ok(())
+}
+
+/// Splits every partition in two, and waits until it is done.
+async fn split_all(server: &Server, count: u32) -> Result<()> {
+    let mut connection = Connection::open(server.address).await?;
+    let json = "content-type: application/json\r\n";
+    for id in 0..count {
+        let link = format!("_partita/databases/bench/containers/c/partitions/{id}/split");
+        let split = Template::new("POST", &format!("/{link}"), "_partita", &link, json)?;
+        connection.must(&split.bytes(r#"{"mode":"midpoint"}"#)).await?;
+    }
+    let path = "dbs/bench/colls/c";
+    let ranges = Template::new("GET", &format!("/{path}/pkranges"), "pkranges", path, "")?;
+    let all = format!(r#""_count":{}"#, count * 2);
+    for _ in 0..WAITS_MAX {
+        let answer = connection.must(&ranges.bytes("")).await?;
+        if String::from_utf8_lossy(&answer).contains(&all) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    anyhow::bail!("the partitions were not split in time")
 }
 
 async fn measure(
