@@ -120,15 +120,15 @@ impl Database {
     fn observed(&self, offer: &Offer) -> Result<Arc<Offer>> {
         let now = self.clock.monotonic_nanos();
         let containers = self.limited_containers(offer);
-        let (mut bytes, mut used) = (0, Vec::new());
+        let mut used = vec![0.0; self.budgets_of(offer, &containers)];
+        let mut bytes = 0;
         for container in &containers {
-            let partitions = container.partitions.iter();
-            for (partition, at) in partitions.zip((0..self.slots(offer, container)).cycle()) {
+            let budgets = (0..used.len()).cycle();
+            for (partition, at) in container.partitions.iter().zip(budgets) {
                 bytes += self.partition_bytes(partition)?;
-                if used.len() <= at {
-                    used.resize(at + 1, 0.0);
+                if let Some(used) = used.get_mut(at) {
+                    *used += partition.meter.ru_peak(now);
                 }
-                used[at] += partition.meter.ru_peak(now);
             }
         }
         let busiest = used.iter().copied().fold(0.0, f64::max);
@@ -140,11 +140,11 @@ impl Database {
         Ok(Arc::new(seen))
     }
 
-    /// Over how many budgets an offer is divided for a container.
-    fn slots(&self, offer: &Offer, container: &Container) -> usize {
-        match container.rid.to_string() == offer.owner_rid {
-            true => container.partitions.len(),
-            false => slot_count(&offer.throughput, self.settings.partitions.ru_max),
+    /// Over how many budgets an offer is divided.
+    fn budgets_of(&self, offer: &Offer, containers: &[Arc<Container>]) -> usize {
+        match containers.first() {
+            Some(owner) if owner.rid.to_string() == offer.owner_rid => owner.partitions.len(),
+            Some(_) | None => slot_count(&offer.throughput, self.settings.partitions.ru_max),
         }
     }
 

@@ -128,6 +128,23 @@ fn a_large_shared_throughput_is_cut_into_slots() {
 }
 
 #[test]
+fn a_shared_autoscale_offer_shows_what_its_busiest_slot_uses() {
+    let bench = bench();
+    let scaled = Throughput::Autoscale { max: 30_000, increment_percent: None };
+    make_database(&bench, Some(scaled));
+    make_container(&bench, "c1", None, KEY_PK);
+    make_container(&bench, "c2", None, KEY_PK);
+    let mut turn = 0;
+    used(&bench, 3, 6_000.0, || {
+        turn += 1;
+        read_in(&bench, ["c1", "c2"][turn % 2])
+    });
+    // 2 000 in one of three slots.
+    let at = shown(&offer(&bench)).unwrap();
+    assert!((5_900..=6_200).contains(&at), "{at}");
+}
+
+#[test]
 fn autoscale_gives_its_maximum_at_once_and_shows_what_is_used() {
     let bench = bench();
     make_database(&bench, None);
