@@ -51,7 +51,7 @@ pub use context::{Access, Context, Grant};
 pub use database::{
     ChangeFeedSettings, Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings,
 };
-pub use describe::PartitionMetrics;
+pub use describe::{Alert, AlertKind, PartitionMetrics, Watch};
 pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;

@@ -28,8 +28,8 @@ pub use changes::{
     ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, VersionChange,
 };
 pub use partitions::{
-    KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription, PartitionFigures,
-    PartitionReport, RecentQuery,
+    HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription,
+    PartitionFigures, PartitionReport, RecentQuery,
 };
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,

@@ -320,6 +320,21 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_PARTITION_METRICS", value_enum, default_value_t = Switch::On)]
     pub(crate) partition_metrics: Switch,
 
+    /// Where alerts are posted as JSON, over plain HTTP: a logical partition passed 80 % of its
+    /// limit, or a partition turns away more than 1 % of its requests. They are logged in any case
+    #[arg(long, env = "PARTITA_ALERT_WEBHOOK", value_name = "URL")]
+    pub(crate) alert_webhook: Option<String>,
+
+    /// How often is looked for alerts, in seconds
+    #[arg(
+        long,
+        env = "PARTITA_ALERT_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub(crate) alert_seconds: u64,
+
     /// What is logged to standard error: error, warn, info, debug, trace, or filters such as
     /// warn,partita_gateway=debug
     #[arg(long, env = "PARTITA_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]

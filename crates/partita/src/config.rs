@@ -40,6 +40,10 @@ pub(crate) struct Config {
     pub(crate) engine: EngineSettings,
     pub(crate) clock_skew_seconds: u64,
     pub(crate) threads: usize,
+    /// Where alerts are posted.
+    pub(crate) alert_webhook: Option<String>,
+    /// How often is looked for alerts.
+    pub(crate) alert_interval: Duration,
     /// Series for each partition?
     pub(crate) partition_metrics: bool,
     pub(crate) log_level: String,
@@ -98,6 +102,8 @@ impl Config {
             engine: engine(&args),
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
             threads: args.threads.unwrap_or(cores),
+            alert_webhook: alert_webhook(args.alert_webhook)?,
+            alert_interval: Duration::from_secs(args.alert_seconds),
             partition_metrics: args.partition_metrics == Switch::On,
             log_level: args.log_level,
             log_format: match args.log_format {
@@ -120,6 +126,17 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             ..PartitionSettings::default()
         },
         ..EngineSettings::default()
+    }
+}
+
+/// The program brings no trust in certificates for requests of its own.
+fn alert_webhook(url: Option<String>) -> Result<Option<String>, Failure> {
+    match url {
+        Some(url) if !url.starts_with("http://") => Err(Failure::usage(format!(
+            "--alert-webhook {url:?}: alerts are posted over plain HTTP; write http://HOST:PORT/PATH, \
+             and put a proxy there for anything else"
+        ))),
+        url => Ok(url),
     }
 }
 

@@ -3,12 +3,14 @@
 //! - `args.rs`: what can be typed; `config.rs`: what it means;
 //! - `serve.rs`: the server's life from opening the store to closing it;
 //! - `banner.rs`: what a user sees when it is ready; `healthcheck.rs`: is it?
+//! - `alerts.rs`: what should be told without being asked; `metrics.rs`: what is when asked;
 //! - `check.rs`: is what is stored whole?
 //! - `cli/`: commands that ask a running server and print what it says;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
 //! Nothing here decides anything about data: this crate only chooses and connects.
 
+mod alerts;
 mod args;
 mod banner;
 mod check;

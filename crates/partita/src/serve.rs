@@ -23,6 +23,7 @@ use partita_nosql::{NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::alerts::{Counts, Watcher, WatcherSettings};
 use crate::banner::Banner;
 use crate::config::{Config, PrimaryKey, StoreConfig};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
@@ -52,15 +53,11 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         Arc::clone(&entropy),
         config.engine.clone(),
     )?;
-    let maintained = Maintainer::start(&database);
-    let served = match maintained {
-        Ok(maintainer) => {
-            let served = serve(config, clock, Arc::clone(&database), handed, entropy);
-            maintainer.stop();
-            served
-        }
-        Err(failure) => Err(failure),
-    };
+    let served = Maintainer::start(&database).and_then(|maintainer| {
+        let served = watch_and_serve(config, clock, &database, handed, entropy);
+        maintainer.stop();
+        served
+    });
     let closed = database.close().map_err(Failure::from);
     served?;
     closed?;
@@ -68,20 +65,32 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     Ok(())
 }
 
+/// Serves, with somebody who looks for what is worth an alert.
+fn watch_and_serve(
+    mut config: Config,
+    clock: SystemClock,
+    database: &Arc<Database>,
+    handed: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+) -> Result<(), Failure> {
+    let counts = Arc::new(Counts::default());
+    let settings =
+        WatcherSettings { interval: config.alert_interval, webhook: config.alert_webhook.take() };
+    let watcher = Watcher::start(Arc::clone(database), settings, Arc::clone(&counts), clock)?;
+    let served = serve(config, clock, Arc::clone(database), (handed, entropy), &counts);
+    watcher.stop();
+    served
+}
+
 /// Everything between an open database and one that may be closed.
 fn serve(
     config: Config,
     clock: SystemClock,
     database: Arc<Database>,
-    handed: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    (handed, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+    alerts: &Arc<Counts>,
 ) -> Result<(), Failure> {
-    let mut telemetry = Telemetry::new(VERSION);
-    if config.partition_metrics {
-        let watched = Arc::clone(&database);
-        telemetry.add_source(Box::new(move || metrics::of_partitions(&watched)));
-    }
-    let telemetry = Arc::new(telemetry);
+    let telemetry = Arc::new(telemetry(&config, &database, alerts));
     let certificate = Certificate::open(
         &config.certificate,
         &config.certificate_names,
@@ -137,6 +146,18 @@ fn serve(
         tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
     }
     Ok(())
+}
+
+/// The gateway's own metrics, and those of partitions and alerts.
+fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) -> Telemetry {
+    let mut telemetry = Telemetry::new(VERSION);
+    if config.partition_metrics {
+        let watched = Arc::clone(database);
+        telemetry.add_source(Box::new(move || metrics::of_partitions(&watched)));
+    }
+    let counted = Arc::clone(alerts);
+    telemetry.add_source(Box::new(move || counted.series()));
+    telemetry
 }
 
 fn open_store(config: &StoreConfig) -> Result<Arc<dyn Store>, Failure> {

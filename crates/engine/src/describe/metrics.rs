@@ -5,9 +5,8 @@
 
 use partita_model::Result;
 
-use super::{PartitionFigures, figures};
 use crate::database::Database;
-use crate::op::Moving;
+use crate::op::{Moving, PartitionFigures};
 
 /// A partition and where it belongs.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +29,7 @@ impl Database {
         for container in catalog.all_containers() {
             for partition in &container.partitions {
                 let read = || -> Result<PartitionFigures> {
-                    figures(&*self.store.snapshot(partition.id)?)
+                    self.figures(partition, &*self.store.snapshot(partition.id)?)
                 };
                 let Ok(figures) = read() else { continue };
                 all.push(PartitionMetrics {

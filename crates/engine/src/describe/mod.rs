@@ -3,6 +3,7 @@
 //! A description reads a few counters of each partition. Only the question for the largest logical
 //! partitions walks over anything, and only when it is asked (`largest.rs`).
 
+mod alerts;
 mod largest;
 mod metrics;
 mod queries;
@@ -10,6 +11,7 @@ mod queries;
 use partita_model::{PartitionKeyHeader, Result};
 use partita_storage::{Snapshot, Space, counter};
 
+pub use self::alerts::{Alert, AlertKind, Watch};
 pub use self::metrics::PartitionMetrics;
 pub(crate) use self::queries::QueryLog;
 
@@ -19,9 +21,13 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::keys::{self, Total};
 use crate::op::{
-    ContainerPath, KeyLocation, LogicalPartition, MoveKind, Moving, Outcome, PartitionDescription,
-    PartitionFigures, PartitionReport,
+    ContainerPath, HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, Outcome,
+    PartitionDescription, PartitionFigures, PartitionReport,
 };
+use crate::throughput::HotKey;
+
+/// The hottest are at hand and cost nothing: so many are always told.
+const HOTTEST_MIN: usize = 10;
 
 /// More logical partitions than this are not listed.
 const TOP_MAX: usize = 1_000;
@@ -40,7 +46,7 @@ impl Database {
         let mut partitions = Vec::with_capacity(container.partitions.len());
         for partition in &container.partitions {
             let view = self.store.snapshot(partition.id)?;
-            let mut described = describe(partition, &*view)?;
+            let mut described = self.describe(partition, &*view)?;
             described.moving = self.moving(&container, partition.range_id);
             if top > 0 && largest.complete {
                 let components = container.definition.partition_key.paths.len();
@@ -52,9 +58,59 @@ impl Database {
             partitions,
             largest_complete: largest.complete,
             largest: largest.into_sorted(),
-            logical_bytes_max: self.settings.partitions.logical_bytes_max,
+            hottest: self.hottest(&container, top.clamp(HOTTEST_MIN, TOP_MAX)),
+            logical_bytes_max: self.logical_bytes_max(&container),
             bytes_max: self.settings.partitions.bytes_max,
         })))
+    }
+
+    fn describe(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescription> {
+        Ok(PartitionDescription {
+            range_id: partition.range_id,
+            epks: partition.epks.clone(),
+            parents: partition.parents.clone(),
+            figures: self.figures(partition, view)?,
+            moving: None,
+            logical_partitions: None,
+        })
+    }
+
+    fn figures(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionFigures> {
+        let (meter, now) = (&partition.meter, self.clock.monotonic_nanos());
+        Ok(PartitionFigures {
+            items: items(view)?,
+            bytes: size(count(view, &keys::total(Total::Bytes))?),
+            provisioned_ru: meter.provisioned_ru(),
+            consumed_ru: meter.consumed_ru(),
+            ru_per_second: meter.ru_last_minute(now),
+            ru_peak: meter.ru_peak(now),
+            requests: meter.requests(),
+            throttled: meter.throttled(),
+        })
+    }
+
+    /// The logical partitions of a container that cost most lately.
+    fn hottest(&self, container: &Container, top: usize) -> Vec<HotPartition> {
+        let now = self.clock.monotonic_nanos();
+        let mut hottest = Vec::new();
+        for partition in &container.partitions {
+            let range_id = partition.range_id;
+            let keys = partition.meter.hot_keys(now, usize::MAX).into_iter();
+            hottest.extend(keys.map(|HotKey { epk, key, ru }| HotPartition {
+                key,
+                epk,
+                range_id,
+                ru,
+                share: 0.0,
+            }));
+        }
+        // What keys in the lists have is all there is: a key that takes another's place takes its
+        // count.
+        let all: f64 = hottest.iter().map(|hot| hot.ru).sum();
+        hottest.iter_mut().for_each(|hot| hot.share = hot.ru / all.max(1.0));
+        hottest.sort_by(|a, b| b.ru.total_cmp(&a.ru).then_with(|| a.epk.cmp(&b.epk)));
+        hottest.truncate(top);
+        hottest
     }
 
     /// The split or merge that a partition is a source of, and how far it is.
@@ -63,7 +119,7 @@ impl Database {
         let items = |partition: &Partition| {
             // A partition that just went away has nothing left to copy.
             let view = self.store.snapshot(partition.id).ok()?;
-            figures(&*view).ok().map(|figures| figures.items as f64)
+            items(&*view).ok().map(|items| items as f64)
         };
         let is_source = |known: &&Partition| found.sources.contains(&known.range_id);
         let here: f64 = container.partitions.iter().filter(is_source).filter_map(items).sum();
@@ -115,22 +171,8 @@ impl Database {
     }
 }
 
-fn describe(partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescription> {
-    Ok(PartitionDescription {
-        range_id: partition.range_id,
-        epks: partition.epks.clone(),
-        parents: partition.parents.clone(),
-        figures: figures(view)?,
-        moving: None,
-        logical_partitions: None,
-    })
-}
-
-fn figures(view: &dyn Snapshot) -> Result<PartitionFigures> {
-    Ok(PartitionFigures {
-        items: size(count(view, &keys::total(Total::Items))?),
-        bytes: size(count(view, &keys::total(Total::Bytes))?),
-    })
+fn items(view: &dyn Snapshot) -> Result<u64> {
+    Ok(size(count(view, &keys::total(Total::Items))?))
 }
 
 fn count(view: &dyn Snapshot, key: &[u8]) -> Result<i64> {

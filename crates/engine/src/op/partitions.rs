@@ -11,6 +11,8 @@ pub struct PartitionReport {
     pub largest: Vec<LogicalPartition>,
     /// All logical partitions were looked at. If not, there may be larger ones than `largest`.
     pub largest_complete: bool,
+    /// The logical partitions that cost most lately, the most expensive first.
+    pub hottest: Vec<HotPartition>,
     /// How much a logical partition may hold.
     pub logical_bytes_max: u64,
     /// How much a physical partition may hold before it is split.
@@ -37,6 +39,25 @@ pub struct PartitionFigures {
     pub items: u64,
     /// Bytes of its items.
     pub bytes: u64,
+    /// Its share of the provisioned throughput, in request units per second; None: unlimited.
+    pub provisioned_ru: Option<f64>,
+    /// Request units used since the process began.
+    pub consumed_ru: f64,
+    /// Request units per second, over the last minute.
+    pub ru_per_second: f64,
+    /// Request units of the busiest second of the last minute.
+    pub ru_peak: f64,
+    /// Requests served since the process began.
+    pub requests: u64,
+    /// Requests turned away (429) since the process began.
+    pub throttled: u64,
+}
+
+impl PartitionFigures {
+    /// The share of requests that were turned away.
+    pub fn throttled_share(&self) -> f64 {
+        self.throttled as f64 / (self.requests + self.throttled).max(1) as f64
+    }
 }
 
 /// A split or merge under way, as one of its sources sees it.
@@ -67,6 +88,20 @@ pub struct LogicalPartition {
     pub range_id: u32,
     pub items: u64,
     pub bytes: u64,
+}
+
+/// A logical partition that costs much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HotPartition {
+    /// The partition key as a JSON array.
+    pub key: String,
+    pub epk: Epk,
+    /// The physical partition that it lives in.
+    pub range_id: u32,
+    /// Request units of the last minutes, older ones counted less.
+    pub ru: f64,
+    /// Its share of what the whole container used in that time.
+    pub share: f64,
 }
 
 /// A query that was asked lately.

@@ -1,7 +1,8 @@
 //! What is told about partitions: their contents, the largest logical partitions, homes of keys.
 
 use partita_engine::{
-    Access, Context, KeyLocation, Op, Outcome, PartitionReport, QueryRequest, RecentQuery, Scope,
+    Access, Alert, AlertKind, Context, EngineSettings, KeyLocation, Op, Outcome, PartitionReport,
+    PartitionSettings, QueryRequest, RecentQuery, Scope, Watch,
 };
 use partita_model::{ErrorKind, PartitionKeyHeader, Value};
 
@@ -184,4 +185,97 @@ fn queries_are_remembered_without_the_values_of_their_parameters() {
     assert_eq!(found, expected.map(|(text, parts, count)| (text.to_owned(), parts, count)));
     let parameters = &recent(&bench)[0].parameters;
     assert_eq!(parameters, &[("@t".to_owned(), "string".to_owned())]);
+}
+
+#[test]
+fn a_description_tells_what_was_used_and_by_which_keys() {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    with_items(&bench);
+    for _ in 0..200 {
+        bench.read("000", r#"["k07"]"#).result.unwrap();
+    }
+    let home = locate(&bench, r#"["k07"]"#).partitions[0].0;
+    let report = describe(&bench, 3);
+    let used: f64 = report.partitions.iter().map(|p| p.figures.consumed_ru).sum();
+    assert!(used >= 200.0 + 190.0 * 5.0, "{used}");
+    for partition in &report.partitions {
+        let figures = &partition.figures;
+        assert_eq!(figures.provisioned_ru, Some(6_000.0));
+        assert_eq!(figures.throttled, 0);
+        assert!(figures.ru_peak <= figures.consumed_ru + 0.01);
+        assert_eq!(partition.range_id == home, figures.requests >= 200);
+    }
+    assert!(!report.hottest.is_empty());
+    let share: f64 = report.hottest.iter().map(|hot| hot.share).sum();
+    assert!(share <= 1.0 + 1e-9, "{share}");
+    assert!(report.hottest.windows(2).all(|pair| pair[0].ru >= pair[1].ru));
+    assert!(report.hottest.iter().any(|hot| hot.key == r#"["k07"]"# && hot.range_id == home));
+}
+
+/// A bench with logical partitions of at most 1 MB.
+fn small() -> Bench {
+    let partitions = PartitionSettings { logical_bytes_max: 1 << 20, ..Default::default() };
+    Bench::with_settings(EngineSettings { partitions, ..EngineSettings::default() })
+}
+
+fn kinds(alerts: &[Alert]) -> Vec<AlertKind> {
+    alerts.iter().map(|alert| alert.kind).collect()
+}
+
+#[test]
+fn a_logical_partition_that_is_nearly_full_is_told_once_until_it_shrank() {
+    let bench = small();
+    bench.make_container(60_000, KEY_PK);
+    let mut watch = Watch::default();
+    let filler = "x".repeat(100_000);
+    let write = |id: usize| {
+        let created = bench.create(&format!(r#"{{"id":"{id}","pk":"a","f":"{filler}"}}"#));
+        bench.clock.advance_millis(1_000);
+        created.result.unwrap();
+    };
+    (0..7).for_each(write);
+    assert_eq!(bench.database.watch(&mut watch), []);
+    (7..9).for_each(write);
+    let alerts = bench.database.watch(&mut watch);
+    assert_eq!(kinds(&alerts), [AlertKind::LogicalPartitionSize]);
+    assert_eq!(alerts[0].key.as_deref(), Some(r#"["a"]"#));
+    assert!((0.8..1.0).contains(&alerts[0].share), "{alerts:?}");
+    assert!(alerts[0].message.contains("db/c"), "{alerts:?}");
+    write(9);
+    assert_eq!(bench.database.watch(&mut watch), [], "it was told before");
+    for id in 7..10 {
+        bench.delete(&id.to_string(), r#"["a"]"#).result.unwrap();
+    }
+    assert_eq!(bench.database.watch(&mut watch), []);
+    (7..9).for_each(write);
+    assert_eq!(kinds(&bench.database.watch(&mut watch)), [AlertKind::LogicalPartitionSize]);
+}
+
+#[test]
+fn a_partition_that_turns_requests_away_is_told_once_until_it_is_calm() {
+    let bench = Bench::with_settings(EngineSettings::default());
+    bench.make_container(400, KEY_PK);
+    // A read of 100 KB costs ten request units.
+    let filler = "x".repeat(100 * 1_024);
+    bench.create(&format!(r#"{{"id":"1","pk":"a","f":"{filler}"}}"#)).result.unwrap();
+    let mut watch = Watch::default();
+    let mut minute = |reads_per_second: usize| {
+        for _ in 0..61 {
+            for _ in 0..reads_per_second {
+                drop(bench.read("1", r#"["a"]"#));
+            }
+            bench.clock.advance_millis(1_000);
+        }
+        bench.database.watch(&mut watch)
+    };
+    assert_eq!(minute(1), [], "the first look begins to count");
+    assert_eq!(minute(10), []);
+    // What was saved while it was idle is used up first.
+    let alerts: Vec<Alert> = (0..5).flat_map(|_| minute(90)).collect();
+    assert_eq!(kinds(&alerts), [AlertKind::Throttling], "{alerts:?}");
+    assert!(alerts[0].share > 0.01 && alerts[0].message.contains("429"), "{alerts:?}");
+    assert_eq!(minute(1), [], "calm again");
+    let again: Vec<Alert> = (0..5).flat_map(|_| minute(90)).collect();
+    assert_eq!(kinds(&again), [AlertKind::Throttling]);
 }

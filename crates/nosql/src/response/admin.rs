@@ -1,8 +1,8 @@
 //! The answers of the admin API, as JSON.
 
 use partita_engine::{
-    Container, KeyLocation, LogicalPartition, MoveKind, PartitionDescription, PartitionReport,
-    RecentQuery,
+    Container, HotPartition, KeyLocation, LogicalPartition, MoveKind, PartitionDescription,
+    PartitionFigures, PartitionReport, RecentQuery,
 };
 use partita_model::{Object, Value};
 
@@ -16,6 +16,7 @@ pub(super) fn partitions(report: &PartitionReport, container: Option<&Container>
         .with("partitions", report.partitions.iter().map(partition).collect::<Vec<_>>())
         .with("largest", report.largest.iter().map(logical).collect::<Vec<_>>())
         .with("largestComplete", report.largest_complete)
+        .with("hottest", report.hottest.iter().map(hot).collect::<Vec<_>>())
         .with("limits", limits);
     Value::from(body).to_json()
 }
@@ -99,7 +100,30 @@ fn partition(found: &PartitionDescription) -> Value {
         .with("move", moving)
         .with("items", number(found.figures.items))
         .with("storageBytes", number(found.figures.bytes))
+        .with("throughput", throughput(&found.figures))
         .with("logicalPartitions", found.logical_partitions.map_or(Value::Null, number))
+        .into()
+}
+
+fn throughput(figures: &PartitionFigures) -> Value {
+    Object::new()
+        .with("provisioned", figures.provisioned_ru.map_or(Value::Null, Value::from))
+        .with("perSecond", figures.ru_per_second)
+        .with("peakSecond", figures.ru_peak)
+        .with("consumed", figures.consumed_ru)
+        .with("requests", number(figures.requests))
+        .with("throttled", number(figures.throttled))
+        .with("throttledShare", figures.throttled_share())
+        .into()
+}
+
+fn hot(found: &HotPartition) -> Value {
+    Object::new()
+        .with("key", key(&found.key))
+        .with("epk", found.epk.to_string())
+        .with("partition", found.range_id.to_string())
+        .with("requestUnits", found.ru)
+        .with("shareOfContainer", found.share)
         .into()
 }
 

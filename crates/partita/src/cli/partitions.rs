@@ -32,6 +32,7 @@ fn render(report: &Value) -> Result<String, Failure> {
     let mut out = heading(report, partitions)?;
     out.push_str(&partition_table(report, partitions)?);
     out.push_str(&logical_table(report)?);
+    out.push_str(&hot_table(report)?);
     Ok(out)
 }
 
@@ -73,6 +74,8 @@ fn partition_table(report: &Value, partitions: &[Value]) -> Result<String, Failu
             percent(bytes / limit.max(1.0)),
             count(number(partition, "items")?),
             logical.map_or_else(|| "?".to_owned(), count),
+            rate(member(partition, "throughput")?)?,
+            throttled(member(partition, "throughput")?)?,
             state(partition)?,
             parents.join(" › "),
         ]);
@@ -84,6 +87,8 @@ fn partition_table(report: &Value, partitions: &[Value]) -> Result<String, Failu
         ("OF LIMIT", Align::Right),
         ("ITEMS", Align::Right),
         ("KEYS", Align::Right),
+        ("RU/S", Align::Left),
+        ("429", Align::Right),
         ("STATE", Align::Left),
         ("FROM", Align::Left),
     ];
@@ -116,6 +121,49 @@ fn logical_table(report: &Value) -> Result<String, Failure> {
         ("ITEMS", Align::Right),
     ];
     Ok(format!("\nLargest logical partitions{note}\n{}", table(&headings, &lines)))
+}
+
+fn hot_table(report: &Value) -> Result<String, Failure> {
+    let hottest = rows(report, "hottest")?;
+    if hottest.is_empty() {
+        return Ok(String::new());
+    }
+    let mut lines = Vec::new();
+    for hot in hottest {
+        let share = number(hot, "shareOfContainer")?;
+        lines.push(vec![
+            cut(&member(hot, "key")?.to_json(), KEY_SHOWN),
+            text(hot, "partition")?.to_owned(),
+            count(number(hot, "requestUnits")?),
+            format!("{} {}", bar(share), percent(share)),
+        ]);
+    }
+    let headings =
+        [("KEY", Align::Left), ("IN", Align::Right), ("RU", Align::Right), ("OF ALL", Align::Left)];
+    Ok(format!("\nHottest logical partitions of the last minutes\n{}", table(&headings, &lines)))
+}
+
+/// Request units per second, of those that are provisioned.
+fn rate(throughput: &Value) -> Result<String, Failure> {
+    let used = number(throughput, "perSecond")?;
+    Ok(match member(throughput, "provisioned")?.as_f64() {
+        Some(provisioned) => {
+            let share = used / provisioned.max(1.0);
+            format!("{} {} of {}", bar(share), count(used), count(provisioned))
+        }
+        None => format!("{} (serverless)", count(used)),
+    })
+}
+
+/// Requests that were turned away.
+fn throttled(throughput: &Value) -> Result<String, Failure> {
+    match number(throughput, "throttled")? {
+        0.0 => Ok("0".to_owned()),
+        refused => {
+            let share = percent(number(throughput, "throttledShare")?);
+            Ok(format!("{} ({share})", count(refused)))
+        }
+    }
 }
 
 /// `online`, or `splitting into 3, 4 (57 %)`.
@@ -155,10 +203,13 @@ mod tests {
             "partitions":[
               {"id":"1","minInclusive":"","maxExclusive":"1FFFFFFFFFFF","parents":["0"],
                "items":2,"storageBytes":1024,"logicalPartitions":2,
-               "status":"online","move":null},
+               "status":"online","move":null,
+               "throughput":{"provisioned":400,"perSecond":100,"throttled":7,"throttledShare":0.5}},
               {"id":"2","minInclusive":"1FFFFFFFFFFF","maxExclusive":"FF","parents":["0"],
                "items":0,"storageBytes":0,"logicalPartitions":null,
-               "status":"splitting","move":{"into":["3","4"],"copied":0.5}}],
+               "status":"splitting","move":{"into":["3","4"],"copied":0.5},
+               "throughput":{"provisioned":null,"perSecond":0,"throttled":0}}],
+            "hottest":[{"key":["b"],"partition":"2","requestUnits":50,"shareOfContainer":0.9}],
             "largest":[{"key":["a"],"epk":"00","partition":"1","items":1,"storageBytes":512,
                         "shareOfLimit":0.5}],
             "largestComplete":true,
@@ -174,6 +225,9 @@ mod tests {
         assert!(lines[3].contains("50 %"), "{text}");
         assert!(lines[4].contains("1FFFFFFF… … +∞") && lines[4].contains('?'), "{text}");
         assert!(lines[4].contains("splitting into 3, 4 (50 %)"), "{text}");
+        assert!(lines[3].contains("███░░░░░░░ 100 of 400  7 (50 %)"), "{text}");
+        assert!(lines[4].contains("serverless"), "{text}");
+        assert!(lines[12].contains(r#"["b"]"#) && lines[12].contains("90 %"), "{text}");
         assert!(lines[8].contains(r#"["a"]"#) && lines[8].contains("█████░░░░░ 50 %"), "{text}");
     }
 
