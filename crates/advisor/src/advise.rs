@@ -159,7 +159,8 @@ impl Survey<'_> {
                 let measures = &candidate.measures;
                 measures.distinct > 1
                     && measures.missing_share <= COMPONENT_MISSING_MAX
-                    && !(measures.time || measures.tail || measures.fractions || measures.too_long)
+                    && !(measures.time || measures.tail || measures.text)
+                    && !(measures.fractions || measures.too_long)
             })
             .collect();
         useful.sort_by(|(a, one), (b, two)| {
@@ -206,9 +207,23 @@ impl Survey<'_> {
             alone: found.distinct as f64 >= ALONE_VALUES_PER_ITEM * items,
             time: key.iter().any(|column| mostly(column.times)),
             tail: per_value >= TAIL_ITEMS_PER_VALUE && key.iter().all(rising),
+            text: key.iter().any(|column| mostly(column.texts)),
+            unasked: self.unasked(paths),
             fractions: key.iter().any(|column| mostly(column.fractions)),
             too_long: key.iter().any(|column| column.length_max > limits::PARTITION_KEY_BYTES_MAX),
         }
+    }
+
+    /// The paths of a hierarchy that no query says anything about, where queries are known.
+    fn unasked(&self, paths: &[PropertyPath]) -> Vec<String> {
+        if paths.len() < 2 {
+            return Vec::new();
+        }
+        let is_unasked = |path: &&PropertyPath| {
+            let alone = routing(self.queries, &definition(&[(*path).clone()]));
+            alone.is_some_and(|routing| routing.single + routing.few == 0.0)
+        };
+        paths.iter().filter(is_unasked).map(|path| path.text().to_owned()).collect()
     }
 
     /// An item's key as JSON.

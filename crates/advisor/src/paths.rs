@@ -41,6 +41,8 @@ pub(crate) struct Column {
     pub(crate) rises: usize,
     /// … out of so many pairs of different values.
     pub(crate) pairs: usize,
+    /// Strings that are texts for people rather than names of something.
+    pub(crate) texts: usize,
     /// Bytes of the longest string.
     pub(crate) length_max: usize,
 }
@@ -97,6 +99,7 @@ impl<'a> Items<'a> {
             kinds: [0; 3],
             fractions: 0,
             times: 0,
+            texts: 0,
             rises: 0,
             pairs: 0,
             length_max: 0,
@@ -121,6 +124,7 @@ impl Column {
                 self.kinds[0] += 1;
                 self.length_max = self.length_max.max(text.len());
                 self.times += usize::from(is_date(text));
+                self.texts += usize::from(is_text(text));
             }
             Some(Scalar::Number(number)) => {
                 self.kinds[1] += 1;
@@ -177,6 +181,11 @@ fn hash(scalar: &Scalar<'_>) -> u64 {
     let text = PartitionKeyHeader(vec![part]).to_header_json();
     // Two values are set aside for items without one.
     ((murmur3_128(text.as_bytes()) >> 64) as u64).max(2)
+}
+
+/// Identifiers are at most as long as a hash in hexadecimal, and have few words.
+fn is_text(text: &str) -> bool {
+    text.len() > 64 || text.split_whitespace().count() > 3
 }
 
 /// `2026-11-16…`.

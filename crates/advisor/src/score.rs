@@ -14,10 +14,10 @@ use crate::queries::Routing;
 const WEIGHTS: [f64; 4] = [25.0, 25.0, 20.0, 30.0];
 
 /// So many different values are enough for any container.
-const VALUES_ENOUGH: f64 = 1_000.0;
+const VALUES_ENOUGH: f64 = 200.0;
 
 /// A largest value with this share of the whole is no concern.
-const SHARE_SMALL: f64 = 0.003;
+const SHARE_SMALL: f64 = 0.01;
 
 /// What a query that needs the beginning of a key, or a few keys, is worth beside one that needs a
 /// single one.
@@ -26,6 +26,9 @@ const FEW_WORTH: f64 = 0.5;
 
 /// What each further path of a hierarchy must bring to be worth it.
 const LEVEL_COST: f64 = 3.0;
+
+/// What is left of the score for each path of a hierarchy that no query names.
+const UNASKED_KEPT: f64 = 0.9;
 
 /// A logical partition that costs much, of the key that the container has.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +70,10 @@ pub struct Measures {
     pub time: bool,
     /// Newer items have larger values, and many share one.
     pub tail: bool,
+    /// Most values are long texts.
+    pub text: bool,
+    /// Paths of a hierarchy that no query names; none if no queries are known.
+    pub unasked: Vec<String>,
     /// Most values are numbers that are not whole.
     pub fractions: bool,
     /// Some value is too long for a partition key.
@@ -138,17 +145,16 @@ fn requests(measures: &Measures, good: &mut Vec<String>, bad: &mut Vec<String>) 
 fn queries(measures: &Measures, good: &mut Vec<String>, bad: &mut Vec<String>) -> Option<f64> {
     let routing = measures.routing?;
     let part = routing.single + PREFIX_WORTH * routing.prefix + FEW_WORTH * routing.few;
-    let mut words = vec![format!("{} of the queries ask one partition", percent(routing.single))];
-    if routing.prefix > 0.0 {
-        words.push(format!("{} only those under a prefix", percent(routing.prefix)));
-    }
-    if routing.few > 0.0 {
-        words.push(format!("{} a few", percent(routing.few)));
-    }
-    if routing.all > 0.0 {
-        words.push(format!("{} ask all", percent(routing.all)));
-    }
-    let line = words.join(", ");
+    let words = [
+        (routing.single, "one logical partition"),
+        (routing.prefix, "only the partitions under a prefix"),
+        (routing.few, "a few logical partitions"),
+        (routing.all, "all partitions"),
+    ];
+    let words = words.iter().filter(|(share, _)| *share > 0.0);
+    let words: Vec<String> =
+        words.map(|(share, where_to)| format!("{} ask {where_to}", percent(*share))).collect();
+    let line = format!("of the queries, {}", words.join(", "));
     if part >= 0.5 {
         good.push(format!("+ {line}"))
     } else {
@@ -184,6 +190,10 @@ fn deductions(measures: &Measures, levels: usize, seen: Seen, bad: &mut Vec<Stri
         0.5,
         "it is a time, which readers rarely know exactly: queries for a period ask all partitions",
     );
+    weakness(measures.text, 0.5, "its values are texts, not names of something");
+    for path in &measures.unasked {
+        weakness(true, UNASKED_KEPT, &format!("no query names {path}"));
+    }
     weakness(measures.fractions, 0.4, "it is a measured number, which nobody asks for exactly");
     weakness(
         measures.alone && !measures.time,
@@ -228,7 +238,7 @@ mod tests {
         Measures {
             distinct: 1_000,
             distinct_estimated: 1_000.0,
-            largest_share: 0.003,
+            largest_share: 0.01,
             largest_value: "[\"a\"]".into(),
             hottest_share: None,
             missing_share: 0.0,
@@ -237,6 +247,8 @@ mod tests {
             alone: false,
             time: false,
             tail: false,
+            text: false,
+            unasked: Vec::new(),
             fractions: false,
             too_long: false,
         }
@@ -260,6 +272,8 @@ mod tests {
             (Measures { time: true, ..fine() }, "a time"),
             (Measures { tail: true, ..fine() }, "newest"),
             (Measures { fractions: true, ..fine() }, "measured"),
+            (Measures { text: true, ..fine() }, "texts"),
+            (Measures { unasked: vec!["/f".into()], ..fine() }, "no query names /f"),
             (Measures { too_long: true, ..fine() }, "longer"),
             (Measures { distinct_estimated: 5.0, ..fine() }, "only about 5"),
             (Measures { largest_share: 0.5, ..fine() }, "50 % of the bytes"),

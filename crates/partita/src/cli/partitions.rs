@@ -22,17 +22,17 @@ pub(crate) fn run(args: &PartitionsArgs, clock: SystemClock) -> Result<(), Failu
     if args.json {
         say_json(&report);
     } else {
-        say(&render(&report)?);
+        say(&render(&report, args.top)?);
     }
     Ok(())
 }
 
-fn render(report: &Value) -> Result<String, Failure> {
+fn render(report: &Value, top: usize) -> Result<String, Failure> {
     let partitions = rows(report, "partitions")?;
     let mut out = heading(report, partitions)?;
     out.push_str(&partition_table(report, partitions)?);
     out.push_str(&logical_table(report)?);
-    out.push_str(&hot_table(report)?);
+    out.push_str(&hot_table(report, top)?);
     Ok(out)
 }
 
@@ -123,13 +123,15 @@ fn logical_table(report: &Value) -> Result<String, Failure> {
     Ok(format!("\nLargest logical partitions{note}\n{}", table(&headings, &lines)))
 }
 
-fn hot_table(report: &Value) -> Result<String, Failure> {
+fn hot_table(report: &Value, top: usize) -> Result<String, Failure> {
     let hottest = rows(report, "hottest")?;
     if hottest.is_empty() {
         return Ok(String::new());
     }
     let mut lines = Vec::new();
-    for hot in hottest {
+    // Nothing has to be looked for to tell these.
+    let shown = if top == 0 { usize::MAX } else { top };
+    for hot in hottest.iter().take(shown) {
         let share = number(hot, "shareOfContainer")?;
         lines.push(vec![
             cut(&member(hot, "key")?.to_json(), KEY_SHOWN),
@@ -214,7 +216,7 @@ mod tests {
                         "shareOfLimit":0.5}],
             "largestComplete":true,
             "limits":{"partitionStorageBytes":2048,"logicalPartitionStorageBytes":1024}}"#;
-        let text = render(&Value::parse(report.as_bytes()).unwrap()).unwrap();
+        let text = render(&Value::parse(report.as_bytes()).unwrap(), 3).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0], "d/c: partition key /pk, 2 physical partitions, 2 items, 1.0 KB",
@@ -233,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_shape_is_refused() {
-        let refused = render(&Value::parse(b"{}").unwrap()).unwrap_err();
+        let refused = render(&Value::parse(b"{}").unwrap(), 3).unwrap_err();
         assert!(refused.to_string().contains("'partitions'"), "{refused}");
     }
 }
