@@ -3,7 +3,9 @@
 //! From the moment of sealing writers wait, so there is little left to do by then: following has
 //! just reached the end of the feeds. If anything fails before the catalog's commit, the sources
 //! are unsealed and the move follows on. Once that commit was submitted, its failure is not known
-//! to be one; then the catalog is read again, and a source is unsealed only if it is still in it.
+//! to be one; then the catalog is read again, and a source is unsealed only if it is still in it. If
+//! it cannot be read, the sources stay sealed and writers are told to retry, until the next step
+//! knows more.
 
 use partita_model::{Epoch, Error, Lsn, Result};
 use partita_storage::{PartitionId, StorageError};
@@ -18,6 +20,9 @@ use crate::wait::block_on;
 
 /// How often the catalog's change is prepared: others change the container rarely.
 const ATTEMPTS_MAX: usize = 20;
+
+/// How often the catalog is read to learn what became of a commit.
+const READS_MAX: usize = 3;
 
 /// Chunks of what came last: nobody else writes, so they may be large.
 const LAST: MaintenanceBudget = MaintenanceBudget { items_max: 512, bytes_max: 4 << 20 };
@@ -85,7 +90,10 @@ impl Database {
                 Ok(()) => return Ok(changed.epoch),
                 Err(StorageError::Conflict { .. }) => fence.stays_sealed = false,
                 Err(error) => {
-                    self.catalog.read_again(&current)?;
+                    let mut reads = (0..READS_MAX).map(|_| self.catalog.read_again(&current));
+                    if !reads.any(|read| read.is_ok()) {
+                        return Err(error.into());
+                    }
                     let now = self.container_by_rid(known.rid);
                     return match now {
                         Some(now) if now.epoch == changed.epoch => Ok(changed.epoch),

@@ -1,6 +1,11 @@
 //! Splits and merges: by themselves, under load, across restarts and failures.
 
 mod basics;
+mod concurrency;
+mod continuing;
+mod failing;
+mod property;
+mod triggers;
 
 use std::collections::BTreeMap;
 

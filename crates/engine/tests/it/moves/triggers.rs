@@ -1,0 +1,100 @@
+//! Splits that nobody asked for: for throughput, for size.
+
+use std::sync::Arc;
+
+use partita_engine::{EngineSettings, Op, PartitionSettings, SplitAt};
+use partita_model::ErrorKind;
+use partita_storage::MemoryStore;
+
+use crate::harness::*;
+
+fn small() -> Bench {
+    let partitions = PartitionSettings { bytes_max: 20_000, ..PartitionSettings::default() };
+    let settings = EngineSettings { partitions, ..EngineSettings::default() };
+    Bench::with(Arc::new(MemoryStore::new()), settings).unwrap()
+}
+
+fn bytes_of(bench: &Bench) -> Vec<u64> {
+    let reply = bench.run(Op::ContainerStatistics { container: path() });
+    match reply.result {
+        Ok(partita_engine::Outcome::Statistics { partitions }) => {
+            partitions.iter().map(|partition| partition.bytes).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_partition_that_grows_is_split_about_in_half() {
+    let bench = small();
+    bench.make_container(400, KEY_PK);
+    for n in 0..300 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":{n},"v":"some text"}}"#)).result.unwrap();
+        bench.settle();
+    }
+    let sizes = bytes_of(&bench);
+    let total: u64 = sizes.iter().sum();
+    assert!(total > 60_000, "{total}");
+    assert!(sizes.len() >= 4, "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 20_500), "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size > 5_000), "{sizes:?}");
+    bench.assert_whole();
+}
+
+#[test]
+fn one_logical_partition_grows_on() {
+    let bench = small();
+    bench.make_container(400, KEY_PK);
+    for n in 0..150 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":"one","v":"some text"}}"#)).result.unwrap();
+        bench.settle();
+    }
+    assert_eq!(bench.range_ids(), [0]);
+    bench.create(r#"{"id":"x","pk":"another"}"#).result.unwrap();
+    for n in 150..200 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":"one","v":"some text"}}"#)).result.unwrap();
+    }
+    bench.settle();
+    assert_eq!(bench.range_ids(), [1, 2]);
+    bench.assert_whole();
+}
+
+#[test]
+fn a_first_level_key_stays_together_if_that_is_fair() {
+    let bench = Bench::new();
+    let hierarchical = r#""partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}"#;
+    bench.make_container(400, hierarchical);
+    for n in 0..80 {
+        let (a, b) = (n % 4, n % 9);
+        bench.create(&format!(r#"{{"id":"{n}","a":{a},"b":{b}}}"#)).result.unwrap();
+    }
+    bench.split(0, SplitAt::Storage).result.unwrap();
+    bench.settle();
+    let boundary = bench.partitions()[1].epks.min.clone();
+    assert_eq!(boundary.as_bytes().len(), 16, "between two first-level keys: {boundary}");
+    // One of them alone cannot be divided so.
+    for n in 80..400 {
+        bench.create(&format!(r#"{{"id":"{n}","a":1,"b":{n}}}"#)).result.unwrap();
+    }
+    let sizes = bytes_of(&bench);
+    let largest = if sizes[0] > sizes[1] { 0 } else { 1 };
+    let id = bench.range_ids()[largest];
+    bench.split(id, SplitAt::Storage).result.unwrap();
+    bench.settle();
+    let epks: Vec<_> = bench.partitions().iter().map(|p| p.epks.min.clone()).collect();
+    assert!(epks.iter().any(|epk| epk.as_bytes().len() == 32), "{epks:?}");
+    bench.assert_whole();
+}
+
+#[test]
+fn a_merge_that_would_be_split_again_is_refused() {
+    let bench = small();
+    bench.make_container(400, KEY_PK);
+    for n in 0..110 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":{n},"v":"some text"}}"#)).result.unwrap();
+    }
+    bench.settle();
+    let ids = bench.range_ids();
+    assert_eq!(ids.len(), 2, "{:?}", bytes_of(&bench));
+    assert_eq!(error(&bench.merge([ids[0], ids[1]])), ErrorKind::BadRequest);
+}
