@@ -289,6 +289,16 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) logical_partition_bytes_max: u64,
 
+    /// Bytes of items at which a partition is split, understood like that
+    #[arg(
+        long,
+        env = "PARTITA_PARTITION_BYTES_MAX",
+        value_name = "BYTES",
+        default_value = "50GB",
+        value_parser = parse_bytes_max
+    )]
+    pub(crate) partition_bytes_max: u64,
+
     /// How far a request's date may be from the server's clock, in minutes
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,

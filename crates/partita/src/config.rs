@@ -122,6 +122,7 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             ThroughputKind::Enforced => ThroughputMode::Enforced,
         },
         partitions: PartitionSettings {
+            bytes_max: args.partition_bytes_max,
             logical_bytes_max: args.logical_partition_bytes_max,
             ..PartitionSettings::default()
         },

@@ -212,6 +212,8 @@ pub struct Observed {
     pub(crate) storage_kb: u64,
     /// The least throughput that the offer may be replaced with.
     pub minimum_ru: u32,
+    /// Partitions are being split for it.
+    pub replace_pending: bool,
 }
 
 impl Offer {

@@ -57,6 +57,10 @@ impl Offer {
             .with("offerIsRUPerMinuteThroughputEnabled", Value::Bool(false))
             .with("offerMinimumThroughputParameters", Value::from(minimum))
             .with("offerLastReplaceTimestamp", number(self.replaced_at));
+        let content = match self.observed.replace_pending {
+            true => content.with("isOfferReplacePending", Value::Bool(true)),
+            false => content,
+        };
         let content = match self.buckets.is_empty() {
             true => content,
             false => {

@@ -44,8 +44,31 @@ pub(super) struct Stream<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     Middle,
+    /// Changes come as fast as they are followed: waiting longer brings the end no nearer.
+    NoNearer,
     /// All that the source held when the step began is in the target.
     End,
+}
+
+/// How following a feed that grows gets on, in rounds: each goes to where the feed ended when it
+/// began. In memory: after a restart it is found out anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Round {
+    goal: Lsn,
+    /// How far it was.
+    distance: u64,
+}
+
+impl Round {
+    /// The round after a step that came to `at`; None if it has no sense to begin another one.
+    fn after(known: Option<Round>, at: Lsn, end: Lsn) -> Option<Round> {
+        let next = Round { goal: end, distance: end.0.saturating_sub(at.0) };
+        match known {
+            None => Some(next),
+            Some(round) if at < round.goal => Some(round),
+            Some(round) => (next.distance < round.distance / 10 * 9).then_some(next),
+        }
+    }
 }
 
 /// The streams of a move.
@@ -144,6 +167,12 @@ impl Database {
             Phase::Items => copy_items(stream, &views, &mut cursor, budget, &mut arrivals)?,
             Phase::Feed => copy_feed(stream, &views, &mut cursor, budget, &mut arrivals)?,
         };
+        let reached = match reached {
+            Reached::Middle if cursor.phase == Phase::Feed && !cursor.after.is_empty() => {
+                self.follow(stream, feed_lsn(&cursor.after)?, views.source.lsn())
+            }
+            reached => reached,
+        };
         let mut batch = arrivals.into_batch();
         drop(views);
         if cursor != before || !batch.writes.is_empty() {
@@ -151,6 +180,19 @@ impl Database {
             self.store.submit(stream.target.id, batch).wait()?;
         }
         Ok(reached)
+    }
+
+    /// Is it worth to follow on, or does the source change as fast as it is followed?
+    fn follow(&self, stream: &Stream<'_>, at: Lsn, end: Lsn) -> Reached {
+        let mut rounds = self.moves.rounds();
+        let key = (stream.source.id, stream.target.id);
+        match Round::after(rounds.get(&key).copied(), at, end) {
+            Some(round) => {
+                rounds.insert(key, round);
+                Reached::Middle
+            }
+            None => Reached::NoNearer,
+        }
     }
 
     /// Lifts a target above the LSNs of its sources, and notes how complete their feeds were.
@@ -164,6 +206,7 @@ impl Database {
     /// Forgets how far the streams were. What is left of it after a crash disturbs nobody.
     pub(super) fn forget_cursors(&self, streams: &[Stream<'_>]) {
         for stream in streams {
+            self.moves.rounds().remove(&(stream.source.id, stream.target.id));
             let mut batch = Batch::new();
             batch.delete(Space::Meta, keys::move_cursor(stream.source.range_id));
             if let Err(error) = self.store.submit(stream.target.id, batch).wait() {
@@ -258,6 +301,15 @@ fn moved(stored: &Record) -> Result<ItemRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn following_gives_up_when_it_comes_no_nearer() {
+        let first = Round::after(None, Lsn(0), Lsn(1_000)).unwrap();
+        assert_eq!(Round::after(Some(first), Lsn(900), Lsn(1_500)), Some(first), "under way");
+        let second = Round::after(Some(first), Lsn(1_000), Lsn(1_600)).unwrap();
+        assert_eq!(second, Round { goal: Lsn(1_600), distance: 600 });
+        assert_eq!(Round::after(Some(second), Lsn(1_600), Lsn(2_190)), None);
+    }
 
     #[test]
     fn a_cursor_comes_back_as_it_went() {

@@ -3,8 +3,8 @@
 //! From the moment of sealing writers wait, so there is little left to do by then: following has
 //! just reached the end of the feeds. If anything fails before the catalog's commit, the sources
 //! are unsealed and the move follows on. Once that commit was submitted, its failure is not known
-//! to be one; then the catalog is read again, and a source is unsealed only if it is still in it. If
-//! it cannot be read, the sources stay sealed and writers are told to retry, until the next step
+//! to be one; then the catalog is read again, and a source is unsealed only if it is still in it.
+//! If it cannot be read, the sources stay sealed and writers are told to retry, until the next step
 //! knows more.
 
 use partita_model::{Epoch, Error, Lsn, Result};

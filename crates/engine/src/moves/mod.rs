@@ -9,7 +9,8 @@
 //! copying    items of the sources are copied in key order, chunk by chunk
 //! following  the sources' feeds are read from their beginning: their records are copied, and the
 //!            items that changed since copying began are brought to what they are now
-//! fenced     the sources are sealed; what came last is brought over
+//! fenced     the sources are sealed; what came last is brought over (little, unless they change as
+//!            fast as they are followed)
 //! cut over   one commit of the catalog: sources out, targets in, a new epoch
 //! cleaned    the sources are dropped, once no operation knows the container as it was
 //! ```
@@ -37,7 +38,7 @@ mod fence;
 mod plan;
 mod triggers;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,6 +56,8 @@ use crate::maintenance::{Maintenance, MaintenanceBudget};
 pub(crate) struct Moves {
     fences: Fences,
     retired: Mutex<Vec<Retired>>,
+    /// How following gets on, by source and target.
+    rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::Round>>,
     /// Something grew, or was given more throughput: see `triggers.rs`.
     look: AtomicBool,
     /// Partitions that should be split and cannot be: told once.
@@ -73,6 +76,10 @@ struct Retired {
 impl Moves {
     fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rounds(&self) -> MutexGuard<'_, HashMap<(PartitionId, PartitionId), copy::Round>> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn indivisible(&self) -> MutexGuard<'_, HashSet<PartitionId>> {

@@ -86,6 +86,9 @@ impl Database {
             Ok((changes, ()))
         })
         .await?;
+        // More throughput may need more partitions.
+        self.moves.ask_for_a_look();
+        self.jobs.ring();
         let offer = self.observed(&*self.offer(rid)?)?;
         Ok(Outcome::Offer { offer, change: Change::Replaced })
     }
@@ -137,6 +140,10 @@ impl Database {
         seen.observed.used_ru = (busiest * used.len() as f64).ceil() as u32;
         seen.observed.storage_kb = bytes / 1_024;
         seen.observed.minimum_ru = Rules::of(&seen, self.sharing(offer)).minimum(&offer.throughput);
+        let owner = ContainerRid::parse(&offer.owner_rid);
+        let owner = owner.and_then(|rid| self.container_by_rid(rid));
+        seen.observed.replace_pending =
+            owner.is_some_and(|container| self.awaits_partitions(&container));
         Ok(Arc::new(seen))
     }
 

@@ -58,12 +58,6 @@ impl Bench {
         Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap()
     }
 
-    /// The same with other settings.
-    pub(crate) fn with(store: Arc<dyn Store>, settings: EngineSettings) -> Option<Bench> {
-        let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-        Bench::open(store, clock, 1, settings)
-    }
-
     /// A new database on the same store: what a restart leaves.
     pub(crate) fn reopened(self) -> Bench {
         Bench::open(self.store, self.clock, 99, self.settings).unwrap()

@@ -228,7 +228,8 @@ fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Res
 }
 
 fn one_offer(offer: &Offer, change: Change, mut headers: HeaderMap) -> Response {
-    headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"));
+    let pending = if offer.observed.replace_pending { "true" } else { "false" };
+    headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static(pending));
     headers.insert(headers::MIN_THROUGHPUT, HeaderValue::from(offer.observed.minimum_ru));
     one(&offer.etag, &offer.to_value(), change, headers)
 }

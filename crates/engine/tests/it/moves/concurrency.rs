@@ -1,7 +1,7 @@
 //! Writers, readers, queries and batches go on while partitions split and merge.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use partita_engine::{
@@ -15,11 +15,14 @@ use crate::harness::*;
 const WRITERS: usize = 4;
 const KEYS: usize = 13;
 const MOVES: usize = 12;
+/// What a writer may do for each move: every move copies the whole feed, which must not run away.
+const WRITES_PER_MOVE: usize = 40;
 
 /// Splits and merges.
-fn shake(bench: &Bench) {
+fn shake(bench: &Bench, writes_max: &AtomicUsize) {
     let mut moves = 0;
     while moves < MOVES {
+        writes_max.store((moves + 1) * WRITES_PER_MOVE, Ordering::Release);
         let ids = bench.range_ids();
         // A reply holds the container as it was, and with it the partitions.
         let has_begun = match ids.as_slice() {
@@ -39,9 +42,12 @@ fn shake(bench: &Bench) {
 }
 
 /// Writes items of its own, one after the other, and checks that it reads them back.
-fn write(bench: &Bench, writer: usize, done: &AtomicBool) -> BTreeMap<String, i64> {
+fn write(bench: &Bench, writer: usize, writes_max: &AtomicUsize) -> BTreeMap<String, i64> {
     let mut known = BTreeMap::new();
-    for n in (0_usize..).take_while(|_| !done.load(Ordering::Acquire)) {
+    for n in 0..MOVES * WRITES_PER_MOVE {
+        while n >= writes_max.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
         let key = n % KEYS;
         let id = format!("{writer}-{}", n % 40);
         let document = format!(r#"{{"id":"{id}","pk":{key},"v":{n}}}"#);
@@ -93,10 +99,10 @@ fn nobody_notices_moves() {
     for n in 0..200 {
         bench.create(&format!(r#"{{"id":"old{n}","pk":{},"old":true}}"#, n % KEYS)).result.unwrap();
     }
-    let done = AtomicBool::new(false);
+    let (done, writes_max) = (AtomicBool::new(false), AtomicUsize::new(0));
     let known: Vec<_> = thread::scope(|scope| {
-        let (bench, done) = (&bench, &done);
-        let start = |writer| scope.spawn(move || write(bench, writer, done));
+        let (bench, writes_max) = (&bench, &writes_max);
+        let start = |writer| scope.spawn(move || write(bench, writer, writes_max));
         let writers: Vec<_> = (0..WRITERS).map(start).collect();
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
@@ -105,7 +111,9 @@ fn nobody_notices_moves() {
                 assert_eq!(old, 200, "a feed sees every item that was there all the time, once");
             }
         });
-        let moved = scope.spawn(|| shake(bench)).join();
+        let moved = scope.spawn(|| shake(bench, writes_max)).join();
+        // Whatever happened, nobody waits for more.
+        writes_max.store(usize::MAX, Ordering::Release);
         done.store(true, Ordering::Release);
         moved.unwrap();
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()

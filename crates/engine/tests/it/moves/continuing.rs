@@ -22,7 +22,7 @@ fn shake(bench: &Bench, round: usize) {
         (2, Some(right)) => drop(bench.merge([ids[at], *right])),
         _ => drop(bench.split(ids[at], SplitAt::Midpoint)),
     }
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         bench.settle();
     } else {
         for _ in 0..round {

@@ -1,26 +1,62 @@
 //! Splits that nobody asked for: for throughput, for size.
 
-use std::sync::Arc;
-
-use partita_engine::{EngineSettings, Op, PartitionSettings, SplitAt};
-use partita_model::ErrorKind;
-use partita_storage::MemoryStore;
+use partita_engine::{
+    EngineSettings, Migrate, Offer, OfferChange, Op, Outcome, PageRequest, PartitionSettings,
+    SplitAt,
+};
+use partita_model::{ErrorKind, Throughput};
 
 use crate::harness::*;
 
 fn small() -> Bench {
     let partitions = PartitionSettings { bytes_max: 20_000, ..PartitionSettings::default() };
-    let settings = EngineSettings { partitions, ..EngineSettings::default() };
-    Bench::with(Arc::new(MemoryStore::new()), settings).unwrap()
+    Bench::with_settings(EngineSettings { partitions, ..unthrottled() })
 }
 
 fn bytes_of(bench: &Bench) -> Vec<u64> {
     let reply = bench.run(Op::ContainerStatistics { container: path() });
     match reply.result {
-        Ok(partita_engine::Outcome::Statistics { partitions }) => {
+        Ok(Outcome::Statistics { partitions }) => {
             partitions.iter().map(|partition| partition.bytes).collect()
         }
         other => panic!("{other:?}"),
+    }
+}
+
+fn offer(bench: &Bench) -> Offer {
+    let op = Op::ListOffers { filter: None, page: PageRequest::default() };
+    match bench.run(op).result {
+        Ok(Outcome::Offers { offers, .. }) => (*offers[0]).clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn more_throughput_brings_more_partitions_and_the_offer_tells_when() {
+    for items in [0, 1, 50] {
+        let bench = Bench::new();
+        bench.make_container(400, KEY_PK);
+        for n in 0..items {
+            bench.create(&format!(r#"{{"id":"{n}","pk":{n}}}"#)).result.unwrap();
+        }
+        let before = bench.everything();
+        let wanted = OfferChange {
+            throughput: Throughput::Manual(25_000),
+            migrate: Migrate::No,
+            buckets: None,
+        };
+        let rid = offer(&bench).rid.to_string();
+        let reply = bench.run(Op::ReplaceOffer { rid, change: wanted, condition: None });
+        match reply.result {
+            Ok(Outcome::Offer { offer, .. }) => assert!(offer.observed.replace_pending),
+            other => panic!("{other:?}"),
+        }
+        assert!(offer(&bench).observed.replace_pending);
+        bench.settle();
+        assert!(!offer(&bench).observed.replace_pending);
+        assert_eq!(bench.partitions().len(), 3, "{items} items");
+        assert_eq!(bench.everything(), before);
+        bench.assert_whole();
     }
 }
 
