@@ -167,11 +167,11 @@ impl Database {
             Phase::Items => copy_items(stream, &views, &mut cursor, budget, &mut arrivals)?,
             Phase::Feed => copy_feed(stream, &views, &mut cursor, budget, &mut arrivals)?,
         };
-        let reached = match reached {
-            Reached::Middle if cursor.phase == Phase::Feed && !cursor.after.is_empty() => {
-                self.follow(stream, feed_lsn(&cursor.after)?, views.source.lsn())
+        let reached = match (reached, keys::feed_lsn(&cursor.after)) {
+            (Reached::Middle, Some(at)) if cursor.phase == Phase::Feed => {
+                self.follow(stream, at, views.source.lsn())
             }
-            reached => reached,
+            (reached, _) => reached,
         };
         let mut batch = arrivals.into_batch();
         drop(views);
