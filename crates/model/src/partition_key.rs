@@ -333,7 +333,13 @@ fn parse_version(object: &Object, kind: KeyKind) -> Result<HashVersion> {
         let multi = kind == KeyKind::MultiHash;
         return Ok(if multi { HashVersion::V2 } else { HashVersion::V1 });
     };
-    match shape::integer(value, "partitionKey.version")? {
+    // The Java SDK writes the name of its constant.
+    let version = match value.as_str() {
+        Some("V1") => 1,
+        Some("V2") => 2,
+        Some(_) | None => shape::integer(value, "partitionKey.version")?,
+    };
+    match version {
         1 if kind == KeyKind::MultiHash => Err(Error::bad_request(
             "'partitionKey.version' must be 2 for the kind MultiHash, it is 1",
         )),

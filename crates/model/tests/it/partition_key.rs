@@ -43,6 +43,14 @@ fn what_is_left_out_of_a_definition_has_the_defaults_of_the_service() {
 }
 
 #[test]
+fn a_version_may_be_the_name_of_the_java_clients_constant() {
+    for (name, version) in [("V1", HashVersion::V1), ("V2", HashVersion::V2)] {
+        let text = format!(r#"{{"paths":["/pk"],"version":"{name}"}}"#);
+        assert_eq!(parse(&text).unwrap().version, version);
+    }
+}
+
+#[test]
 fn a_definition_is_shown_as_it_was_sent() {
     for text in [
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
