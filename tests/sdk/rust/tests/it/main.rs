@@ -7,3 +7,4 @@ mod account;
 mod databases;
 mod items;
 mod queries;
+mod splits;
