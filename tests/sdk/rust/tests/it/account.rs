@@ -24,8 +24,8 @@ pub struct Variation {
 }
 
 pub const VARIATIONS: [Variation; 4] = [
-    Variation { partitions: 1, throughput: 400, binary: true },
-    Variation { partitions: 1, throughput: 400, binary: false },
+    Variation { partitions: 1, throughput: 6_000, binary: true },
+    Variation { partitions: 1, throughput: 6_000, binary: false },
     Variation { partitions: 5, throughput: 30_000, binary: true },
     Variation { partitions: 5, throughput: 30_000, binary: false },
 ];
