@@ -1,5 +1,6 @@
 //! Small jobs that come up with time: they are looked for every few seconds, and done one after the
-//! other, a bounded step at a time, while nothing more urgent is to be done.
+//! other, a bounded step at a time, while nothing more urgent is to be done. After a step comes a
+//! pause, so that they never take more than a part of one core's time.
 //!
 //! What is left to do follows from the store. Here is only what is under way, so that a restart
 //! looks again and begins anew.
@@ -18,8 +19,10 @@ use crate::database::Database;
 
 /// So often is looked for something to do.
 const LOOK_NANOS: u64 = 5_000_000_000;
-/// A walk over all items of a partition pauses so many times as long as it took.
-const SWEEP_PAUSE: u64 = 20;
+/// So many times as long as a step took is rested after it.
+const STEP_PAUSE: u64 = 4;
+/// So many times as long as a walk over all items of a partition took, it is not walked again.
+const SWEEP_PAUSE: u64 = 5;
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -28,6 +31,8 @@ pub(super) struct Chores(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     looked_nanos: Option<u64>,
+    /// Until then is rested.
+    rests_until_nanos: u64,
     queue: Vec<Chore>,
     /// When a partition may be swept again.
     next_sweep_nanos: HashMap<PartitionId, u64>,
@@ -46,6 +51,44 @@ enum What {
     Expire(Sweep),
 }
 
+/// What is to be done now.
+enum Next {
+    Nothing,
+    Rest,
+    Look,
+    Step(Chore),
+}
+
+impl State {
+    fn next(&mut self, now: u64) -> Next {
+        if self.queue.is_empty() {
+            let due = self.looked_nanos.is_none_or(|at| now.saturating_sub(at) >= LOOK_NANOS);
+            if due {
+                self.looked_nanos = Some(now);
+            }
+            return if due { Next::Look } else { Next::Nothing };
+        }
+        if now < self.rests_until_nanos {
+            return Next::Rest;
+        }
+        self.queue.pop().map_or(Next::Nothing, Next::Step)
+    }
+
+    /// What is not through goes to the end of the queue.
+    fn put_back(&mut self, mut chore: Chore, through: bool, now: u64, took: u64) {
+        if let What::Expire(sweep) = &mut chore.what {
+            sweep.took_nanos += took;
+            if through {
+                let pause = sweep.took_nanos.saturating_mul(SWEEP_PAUSE).max(LOOK_NANOS);
+                self.next_sweep_nanos.insert(chore.partition, now + pause);
+            }
+        }
+        if !through {
+            self.queue.insert(0, chore);
+        }
+    }
+}
+
 impl Chores {
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -56,21 +99,11 @@ impl Database {
     /// Takes a step of a chore, or looks for some.
     pub(super) fn tidy_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let now = self.clock.monotonic_nanos();
-        let taken = self.jobs.chores.with(|state| {
-            let due = state.looked_nanos.is_none_or(|at| now.saturating_sub(at) >= LOOK_NANOS);
-            match state.queue.pop() {
-                Some(chore) => Some(Some(chore)),
-                None if due => {
-                    state.looked_nanos = Some(now);
-                    Some(None)
-                }
-                None => None,
-            }
-        });
-        match taken {
-            None => Ok(Maintenance::Idle),
-            Some(Some(chore)) => self.step(chore, budget),
-            Some(None) => {
+        match self.jobs.chores.with(|state| state.next(now)) {
+            Next::Nothing => Ok(Maintenance::Idle),
+            Next::Rest => Ok(Maintenance::Blocked),
+            Next::Step(chore) => self.step(chore, budget),
+            Next::Look => {
                 let found = self.look_for_chores(now)?;
                 let idle = found.is_empty();
                 self.jobs.chores.with(|state| state.queue = found);
@@ -107,8 +140,7 @@ impl Database {
         Ok(found)
     }
 
-    /// Takes a step; what is not through goes back to the end of the queue. A chore that fails is
-    /// dropped, to be found again at the next look.
+    /// Takes a step. A chore that fails is dropped, to be found again at the next look.
     fn step(&self, mut chore: Chore, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let Some(container) = self.tidy_container(chore.container) else {
             return Ok(Maintenance::Busy);
@@ -121,23 +153,10 @@ impl Database {
             What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget),
         };
         let now = self.clock.monotonic_nanos();
+        let took = now.saturating_sub(began);
+        self.jobs.chores.with(|state| state.rests_until_nanos = now + took * STEP_PAUSE);
         match through {
-            Ok(true) => {
-                if let What::Expire(sweep) = &chore.what {
-                    let pause = (sweep.took_nanos + (now - began)).saturating_mul(SWEEP_PAUSE);
-                    let next = now + pause.max(LOOK_NANOS);
-                    let put = |state: &mut State| {
-                        state.next_sweep_nanos.insert(chore.partition, next);
-                    };
-                    self.jobs.chores.with(put);
-                }
-            }
-            Ok(false) => {
-                if let What::Expire(sweep) = &mut chore.what {
-                    sweep.took_nanos += now - began;
-                }
-                self.jobs.chores.with(|state| state.queue.insert(0, chore));
-            }
+            Ok(through) => self.jobs.chores.with(|state| state.put_back(chore, through, now, took)),
             Err(error) if error.kind == ErrorKind::RetryWith => {}
             Err(error) => return Err(error),
         }

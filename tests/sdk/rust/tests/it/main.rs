@@ -4,6 +4,7 @@
 //! the SDK can put on the wire: binary JSON, which is its default, and text.
 
 mod account;
+mod change_feed;
 mod databases;
 mod items;
 mod queries;
