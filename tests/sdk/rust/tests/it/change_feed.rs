@@ -7,8 +7,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::account::{VARIATIONS, Variation, client, container, unique};
-use crate::account::on_one_runtime;
+use crate::account::{VARIATIONS, Variation, client, container, on_one_runtime, unique};
 use azure_data_cosmos::clients::ContainerClient;
 use azure_data_cosmos::feed::{ContinuationToken, FeedScope};
 use azure_data_cosmos::models::{
