@@ -52,6 +52,11 @@ class Client:
     def create_database(self, database):
         return self.send("POST", "dbs", "dbs", "", {"id": database})
 
+    def admin(self, method, database, container, what, body=None):
+        """A request of the admin API about a container's partitions."""
+        link = f"_partita/databases/{database}/containers/{container}/partitions{what}"
+        return self.send(method, "_partita", link, link, body)
+
     def create_container(self, database, container, throughput, unique_path):
         definition = {
             "id": container,

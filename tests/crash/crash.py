@@ -12,6 +12,8 @@ was deleted may be back, and a write that was cut off must be there wholly or no
 - the unique-key index agrees with the items: the value of an item that exists is taken, the value of
   one that is gone is free.
 
+Meanwhile partitions are split and merged, so that cuts fall into every state of a move.
+
 Half of the items live in a container of one partition, half in one of five. A seed repeats the choice of
 operations and cuts (not the timing of the machine): crash.py --seed N. Standard library only.
 """
@@ -158,6 +160,44 @@ class Writer(threading.Thread):
             self.surprise = f"counter: {answer.status}: {answer.body}"
 
 
+class Mover(threading.Thread):
+    """Splits and merges partitions until the server is gone."""
+
+    PARTITIONS_MAX = 7
+
+    def __init__(self, port, rng):
+        super().__init__()
+        self.port, self.rng = port, rng
+        self.count, self.surprise = 0, None
+
+    def run(self):
+        client = Client(self.port)
+        try:
+            while self.surprise is None:
+                self.step(client, self.rng.choice(list(CONTAINERS)))
+                time.sleep(self.rng.uniform(0.0, 0.05))
+        except GONE:
+            pass
+        finally:
+            client.close()
+
+    def step(self, client, container):
+        listed = client.admin("GET", DATABASE, container, "?top=0").body
+        ids = [partition["id"] for partition in listed["partitions"]]
+        at = self.rng.randrange(len(ids))
+        if len(ids) >= self.PARTITIONS_MAX:
+            at = min(at, len(ids) - 2)
+            begun = client.admin("POST", DATABASE, container, "/merge", {"ids": ids[at:at + 2]})
+        else:
+            mode = {"mode": self.rng.choice(["storage", "midpoint"])}
+            begun = client.admin("POST", DATABASE, container, f"/{ids[at]}/split", mode)
+        # What is moving already, gone meanwhile, needed or indivisible is refused.
+        if begun.status in (200, 201, 202):
+            self.count += 1
+        elif begun.status not in (400, 404, 409):
+            self.surprise = f"a move: {begun.status}: {begun.body}"
+
+
 def strip(body):
     return {name: value for name, value in body.items() if not name.startswith("_")}
 
@@ -232,27 +272,29 @@ def run(server, cuts, rng):
     items = make_items(rng)
     tally = {name: {"sent": 0, "acknowledged": 0} for name in CONTAINERS}
     tally["lock"] = threading.Lock()
-    written = 0
+    written = moves = 0
     for cut in range(1, cuts + 1):
         own = [items[w * ITEMS_PER_WRITER:(w + 1) * ITEMS_PER_WRITER] for w in range(WRITERS)]
         writers = [
             Writer(server.port, mine, tally, random.Random(rng.random())) for mine in own
         ]
-        for writer in writers:
-            writer.start()
+        mover = Mover(server.port, random.Random(rng.random()))
+        for thread in [*writers, mover]:
+            thread.start()
         time.sleep(rng.uniform(0.02, 0.6))
         server.kill()
-        for writer in writers:
-            writer.join()
-            assert writer.surprise is None, writer.surprise
+        for thread in [*writers, mover]:
+            thread.join()
+            assert thread.surprise is None, thread.surprise
+        moves += mover.count
         begun = time.monotonic()
         server.start()
         ready = time.monotonic() - begun
         verify(server.port, items, tally)
         verify_unique_index(server.port, items, rng, 20)
         written += sum(writer.count for writer in writers)
-        print(f"cut {cut}: {written} acknowledged writes so far, ready after {ready * 1000:.0f} ms",
-              flush=True)
+        print(f"cut {cut}: {written} acknowledged writes and {moves} moves so far, "
+              f"ready after {ready * 1000:.0f} ms", flush=True)
     verify_unique_index(server.port, items, rng, len(items))
     server.stop()
     return written
