@@ -89,6 +89,9 @@ struct QueryOptions {
     /// Where both sides put their data; about 6 GB for a million documents.
     #[arg(long)]
     data_dir: Option<PathBuf>,
+    /// Keep the data: the next run with the same directory begins with the questions.
+    #[arg(long, requires = "data_dir")]
+    keep: bool,
     /// Documents of about 1 KB.
     #[arg(long, default_value_t = 1_000_000)]
     documents: usize,

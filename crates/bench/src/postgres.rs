@@ -20,7 +20,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// A new cluster in a directory of its own.
+    /// The cluster in this directory; made if there is none.
     pub(crate) fn start(directory: &Path) -> Result<Postgres> {
         if !Path::new(PROGRAMS).join("initdb").exists() {
             bail!("PostgreSQL 15 is not installed: apt-get install postgresql-15");
@@ -29,7 +29,9 @@ impl Postgres {
         let directory = directory.canonicalize()?;
         give_away(&directory)?;
         let data = directory.join("data");
-        run("initdb", &["-D", text(&data)?, "-U", "bench", "-A", "trust", "-E", "UTF8"])?;
+        if !data.exists() {
+            run("initdb", &["-D", text(&data)?, "-U", "bench", "-A", "trust", "-E", "UTF8"])?;
+        }
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let settings = format!(
             "-p {port} -k {} -c listen_addresses=127.0.0.1 -c shared_buffers=4GB \

@@ -87,19 +87,21 @@ const QUESTIONS: [Question; 7] = [
 ];
 
 pub(crate) async fn run(options: &QueryOptions) -> Result<()> {
-    let scratch = scratch(options.data_dir.as_deref(), "queries")?;
+    let scratch = match &options.data_dir {
+        Some(parent) if options.keep => parent.join("partita-bench-queries"),
+        parent => scratch(parent.as_deref(), "queries")?,
+    };
+    let loaded = scratch.join("loaded");
+    let is_loaded = loaded.exists();
     // As much memory as the other side's shared buffers.
     let cache = ["--cache-mb", "4096", "--throughput", "off"];
     let partita = Server::partita_with(&options.binary, &scratch.join("partita"), &cache)?;
-    make_container(partita.address, EIGHT_PARTITIONS).await?;
-    let started = Instant::now();
-    fill_partita(&partita, options.documents).await?;
-    tell("load", "partita", started.elapsed().as_secs_f64());
     let postgres = Postgres::start(&scratch.join("postgres"))?;
     let client = postgres.connect().await?;
-    let started = Instant::now();
-    fill_postgres(&client, options.documents).await?;
-    tell("load", "postgres", started.elapsed().as_secs_f64());
+    if !is_loaded {
+        load(&partita, &client, options.documents).await?;
+        std::fs::write(loaded, options.documents.to_string())?;
+    }
     sizes(&partita, &client, &scratch, options.documents).await?;
     let mut connection = Connection::open(partita.address).await?;
     for question in &QUESTIONS {
@@ -108,7 +110,20 @@ pub(crate) async fn run(options: &QueryOptions) -> Result<()> {
     drop(client);
     drop(postgres);
     drop(partita);
-    std::fs::remove_dir_all(&scratch)?;
+    if !options.keep {
+        std::fs::remove_dir_all(&scratch)?;
+    }
+    Ok(())
+}
+
+async fn load(partita: &Server, client: &Client, documents: usize) -> Result<()> {
+    make_container(partita.address, EIGHT_PARTITIONS).await?;
+    let started = Instant::now();
+    fill_partita(partita, documents).await?;
+    tell("load", "partita", started.elapsed().as_secs_f64());
+    let started = Instant::now();
+    fill_postgres(client, documents).await?;
+    tell("load", "postgres", started.elapsed().as_secs_f64());
     Ok(())
 }
 
