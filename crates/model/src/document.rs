@@ -17,7 +17,7 @@ use crate::value::Value;
 
 mod cursor;
 
-pub(crate) use self::cursor::{depth_of, element_texts, member_texts};
+pub(crate) use self::cursor::{depth_of, element_texts, member_texts, member_value};
 
 use self::cursor::{Cursor, Member, parse_number};
 
@@ -116,14 +116,14 @@ impl<'a> Document<'a> {
     pub fn at<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<Raw<'a>> {
         let mut text = self.0;
         for name in names {
-            text = member_texts(text).find(|member| member.name.means(name))?.value;
+            text = member_value(text, name)?;
         }
         Some(Raw(text))
     }
 
     /// The value of a top-level member.
     pub fn member(&self, name: &str) -> Option<Raw<'a>> {
-        member_texts(self.0).find(|member| member.name.means(name)).map(|member| Raw(member.value))
+        member_value(self.0, name).map(Raw)
     }
 
     /// The top-level members in order.

@@ -27,16 +27,22 @@ impl<'a> Cursor<'a> {
 
     /// A string literal.
     pub(super) fn string(&mut self) -> Option<Quoted<'a>> {
+        let start = self.at + 1;
+        let escaped = self.skip_string()?;
+        let raw = self.text.get(start..self.at - 1)?;
+        Some(Quoted { raw, escaped })
+    }
+
+    /// To the end of a string literal; says whether it has escapes.
+    fn skip_string(&mut self) -> Option<bool> {
         self.eat(b'"')?;
-        let start = self.at;
         let mut escaped = false;
         loop {
             self.at = plain_until(self.text.as_bytes(), self.at);
             match self.peek()? {
                 b'"' => {
-                    let raw = self.text.get(start..self.at)?;
                     self.at += 1;
-                    return Some(Quoted { raw, escaped });
+                    return Some(escaped);
                 }
                 b'\\' => {
                     escaped = true;
@@ -57,15 +63,20 @@ impl<'a> Cursor<'a> {
     /// The text of a whole value.
     pub(super) fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
-        match self.peek()? {
-            b'"' => {
-                self.string()?;
-            }
-            b'{' | b'[' => self.skip_nested()?,
-            b't' | b'f' | b'n' | b'-' | b'0'..=b'9' => self.skip_literal(),
-            _ => return None,
-        }
+        self.skip_value()?;
         self.text.get(start..self.at)
+    }
+
+    fn skip_value(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'"' => self.skip_string().map(|_escaped| ()),
+            b'{' | b'[' => self.skip_nested(),
+            b't' | b'f' | b'n' | b'-' | b'0'..=b'9' => {
+                self.skip_literal();
+                Some(())
+            }
+            _ => None,
+        }
     }
 
     fn skip_nested(&mut self) -> Option<()> {
@@ -73,7 +84,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.peek()? {
                 b'"' => {
-                    self.string()?;
+                    self.skip_string()?;
                     continue;
                 }
                 b'{' | b'[' => open += 1,
@@ -118,6 +129,28 @@ pub(crate) fn member_texts<'a>(object: &'a str) -> impl Iterator<Item = Member<'
         more = cursor.eat(b',');
         Some(Member { name, value, text, start })
     })
+}
+
+/// The value of the first member of this name in an object's text. Filters ask this of every item:
+/// the members before it are passed over without being taken apart.
+pub(crate) fn member_value<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut cursor = Cursor::new(object);
+    cursor.eat(b'{')?;
+    loop {
+        let start = cursor.at + 1;
+        let escaped = cursor.skip_string()?;
+        let raw = object.as_bytes().get(start..cursor.at - 1)?;
+        let is_it = match escaped {
+            false => raw == name.as_bytes(),
+            true => Quoted { raw: object.get(start..cursor.at - 1)?, escaped }.means(name),
+        };
+        cursor.eat(b':')?;
+        if is_it {
+            return cursor.value();
+        }
+        cursor.skip_value()?;
+        cursor.eat(b',')?;
+    }
 }
 
 /// An element of an array, as text.
