@@ -21,6 +21,7 @@ use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
+use crate::query::{Crew, Memo};
 use crate::resources::fresh_etag;
 use crate::throughput::{Budgets, ThroughputMode};
 
@@ -34,6 +35,8 @@ pub struct Database {
     pub(crate) jobs: Jobs,
     pub(crate) moves: Moves,
     pub(crate) queries: QueryLog,
+    pub(crate) crew: Crew,
+    pub(crate) memo: Arc<Memo>,
 }
 
 /// What can be chosen about a database.
@@ -94,6 +97,10 @@ pub struct QuerySettings {
     pub sort_items: u64,
     /// Different rows of a DISTINCT.
     pub distinct_rows_max: usize,
+    /// Bytes of the sets of items that are kept for the next query with the same filter.
+    pub memo_bytes_max: usize,
+    /// Entries of the index that finding such a set took at least.
+    pub memo_entries_min: u64,
     /// Partitions asked at once.
     pub parallelism: usize,
     /// Bytes of a continuation when the client does not say.
@@ -113,6 +120,8 @@ impl Default for QuerySettings {
             scan_items: 200,
             sort_items: 2_000,
             distinct_rows_max: 1_000_000,
+            memo_bytes_max: 32 << 20,
+            memo_entries_min: 256,
             parallelism: 4,
             token_bytes_max: 4 << 10,
         }
@@ -180,10 +189,23 @@ impl Database {
         let budgets = Budgets::new(settings.partitions.ru_max);
         let catalog =
             CatalogStore::open(Arc::clone(&store), Arc::clone(&clock), budgets, &*entropy)?;
-        let (jobs, moves, queries) = (Jobs::default(), Moves::default(), QueryLog::default());
+        let moves = Moves::default();
+        // The thread of the request is one of those that work on a query.
+        let crew = Crew::new(settings.query.parallelism.saturating_sub(1));
         // What is due may have become so before a restart.
         moves.ask_for_a_look();
-        Ok(Arc::new(Database { store, catalog, entropy, clock, settings, jobs, moves, queries }))
+        Ok(Arc::new(Database {
+            store,
+            catalog,
+            entropy,
+            clock,
+            settings,
+            jobs: Jobs::default(),
+            moves,
+            queries: QueryLog::default(),
+            crew,
+            memo: Arc::default(),
+        }))
     }
 
     /// Does an operation.

@@ -120,10 +120,57 @@ impl ItemRecord {
 
     /// Whether the item has outlived its time, given the container's default.
     pub(crate) fn expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
-        let Some(default) = default_ttl else { return false };
-        let ttl = if self.ttl == 0 { default } else { self.ttl };
-        ttl > 0 && u64::from(self.ts) + u64::from(ttl.unsigned_abs()) <= now_seconds
+        expired(self.ts, self.ttl, default_ttl, now_seconds)
     }
+}
+
+/// What a query looks at of a stored item, where it is stored: queries look at very many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SeenItem<'a> {
+    /// Has it entries in the index?
+    pub(crate) indexed: bool,
+    ts: u32,
+    ttl: i32,
+    pub(crate) rid: u64,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> SeenItem<'a> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<SeenItem<'a>> {
+        let cut = || damaged("is cut short");
+        let (header, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(cut)?;
+        let (format, flags) = (header[0], header[1]);
+        if format != FORMAT_JSON_TEXT {
+            return Err(damaged(&format!("has the unknown format {format}")));
+        }
+        let body = match flags & FLAG_CHANGED {
+            0 => rest,
+            _ => rest.get(CHANGED_BYTES..).ok_or_else(cut)?,
+        };
+        Ok(SeenItem {
+            indexed: flags & FLAG_NOT_INDEXED == 0,
+            ts: u32::from_be_bytes(part(header, 6)),
+            ttl: i32::from_be_bytes(part(header, 10)),
+            rid: u64::from_be_bytes(part(header, 30)),
+            body,
+        })
+    }
+
+    /// The JSON text.
+    pub(crate) fn text(&self) -> Result<&'a str> {
+        std::str::from_utf8(self.body).map_err(|_| damaged("is not UTF-8"))
+    }
+
+    /// As [`ItemRecord::expired`].
+    pub(crate) fn expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
+        expired(self.ts, self.ttl, default_ttl, now_seconds)
+    }
+}
+
+fn expired(ts: u32, ttl: i32, default_ttl: Option<i32>, now_seconds: u64) -> bool {
+    let Some(default) = default_ttl else { return false };
+    let ttl = if ttl == 0 { default } else { ttl };
+    ttl > 0 && u64::from(ts) + u64::from(ttl.unsigned_abs()) <= now_seconds
 }
 
 /// Is an item of such a write indexed under a policy? One without index says nothing against it: it
@@ -169,6 +216,10 @@ mod tests {
                 let indexed = asked == Indexing::Include;
                 let record = ItemRecord { asked, indexed, changed, ..sample() };
                 assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
+                let bytes = record.encode();
+                let seen = SeenItem::read(&bytes).unwrap();
+                assert_eq!((seen.indexed, seen.ts, seen.ttl), (indexed, record.ts, record.ttl));
+                assert_eq!((seen.rid, seen.text()), (record.rid, record.text()));
             }
         }
     }
@@ -184,11 +235,14 @@ mod tests {
     fn a_damaged_record_is_an_error() {
         let bytes = sample().encode();
         assert!(ItemRecord::decode(&Bytes::copy_from_slice(&bytes[..20])).is_err());
+        assert!(SeenItem::read(&bytes[..20]).is_err());
         let mut unknown = bytes.clone();
         unknown[0] = 9;
+        assert!(SeenItem::read(&unknown).is_err());
         assert!(ItemRecord::decode(&unknown.into()).is_err());
         let changed = ItemRecord { changed: Some(Lsn(1)), ..sample() }.encode();
         assert!(ItemRecord::decode(&Bytes::copy_from_slice(&changed[..45])).is_err());
+        assert!(SeenItem::read(&changed[..45]).is_err());
     }
 
     #[test]

@@ -2,32 +2,41 @@
 //!
 //! A round asks some units of work the same question. Each is answered from a view of its
 //! partition that is taken when the round begins and let go when it ends. Up to
-//! `QuerySettings::parallelism` threads share the units; the answers come back in the order of the
-//! units, and the first error in that order wins, so the threads change nothing but the time.
+//! `QuerySettings::parallelism` threads share the units (`crew.rs`), in their order; the answers
+//! come back in the order of the units, and the first error in that order wins, so the threads
+//! change nothing but the time.
+//!
+//! If a page takes the units in turn, those behind the one that fills it need not be asked. Who
+//! began to ask one of them finishes it in vain.
 
+use std::any::Any;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use partita_model::{Error, Result};
-use partita_query::{Groups, ScopeSettings};
+use partita_model::{Clock, Error, KeyPart, Result};
+use partita_query::{Groups, Query, ScopeSettings};
 use partita_storage::Snapshot;
 
 use super::Job;
+use super::crew::Shared;
 use super::cursor::Unit;
-use super::leaf::{End, Leaf};
+use super::leaf::{Budget, End, Leaf};
+use super::memo::Memo;
 use super::position::{LeafRow, Position};
+use crate::catalog::Container;
 use crate::context::Work;
-use crate::op::LeafReport;
+use crate::database::QuerySettings;
+use crate::op::{LeafReport, PlanHint};
 
 /// What is asked of every unit.
 #[derive(Clone, Copy)]
 pub(super) enum Question {
-    /// So many rows, and no more bytes.
+    /// So many rows, and no more bytes. In turn: of all units together.
     Rows {
         want: usize,
         bytes_max: usize,
+        in_turn: bool,
     },
     Groups,
 }
@@ -41,13 +50,14 @@ pub(super) struct Answer {
 }
 
 /// A unit with the view that it is answered from.
-struct Task<'a> {
-    unit: &'a Unit,
-    after: Option<&'a Position>,
+struct Task {
+    unit: Unit,
+    after: Option<Position>,
     view: Box<dyn Snapshot>,
 }
 
-/// Asks all units. `after` is where each begins.
+/// Asks the units. `after` is where each begins. The answers are those of the first units: of all,
+/// unless the question is for rows in turn and fewer had enough.
 pub(super) fn ask(
     job: &Job<'_>,
     work: &mut Work<'_>,
@@ -56,72 +66,210 @@ pub(super) fn ask(
 ) -> Result<Vec<Answer>> {
     let mut tasks = Vec::with_capacity(units.len());
     for (unit, after) in units {
-        tasks.push(Task { unit, after: *after, view: job.open(work, unit.partition)? });
+        let view = job.open(work, unit.partition)?;
+        tasks.push(Some(Task { unit: (*unit).clone(), after: after.cloned(), view }));
     }
-    let threads = job.budget.settings.parallelism.min(tasks.len());
-    if threads <= 1 {
-        return tasks.iter().map(|task| answer(job, task, question)).collect();
+    let hands = job.budget.settings.parallelism.min(tasks.len()).saturating_sub(1);
+    let round = Arc::new(Round::new(job, question, tasks));
+    if hands > 0 {
+        let shared: Arc<dyn Shared> = Arc::clone(&round) as Arc<dyn Shared>;
+        job.database.crew.call(hands, &shared);
     }
-    let next = AtomicUsize::new(0);
-    let answers: Vec<Mutex<Option<Result<Answer>>>> =
-        tasks.iter().map(|_| Mutex::new(None)).collect();
-    let share = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(task), Some(slot)) = (tasks.get(at), answers.get(at)) else { return };
-            let answered = answer(job, task, question);
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(answered);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(share);
-        }
-        share();
-    });
-    let answers = answers.into_iter().map(|slot| {
-        let answered = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-        answered.unwrap_or_else(|| Err(Error::internal("a partition was not asked")))
-    });
-    answers.collect()
+    round.work();
+    round.answers()
 }
 
-fn answer(job: &Job<'_>, task: &Task<'_>, question: Question) -> Result<Answer> {
-    let partition = job
-        .container
-        .partitions
-        .get(task.unit.partition)
-        .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
-    let report = LeafReport {
-        range_id: partition.range_id,
-        epks: Some(task.unit.range.clone()),
-        ..LeafReport::default()
-    };
-    // Every partition draws random numbers of its own.
-    let random_seed = job.scope.random_seed.wrapping_add(u64::from(partition.range_id) << 32);
-    let scope = ScopeSettings { random_seed, ..job.scope.clone() };
-    let mut leaf = Leaf {
-        container: job.container,
-        partition,
-        view: &*task.view,
-        query: job.query,
-        run: job.query.start(&scope),
-        restrict: task.unit.range.clone(),
-        only: &job.only,
-        hint: job.request.plan_hint,
-        want: usize::MAX,
-        budget: job.budget,
-        report,
-    };
+/// A round under way, as all of its threads see it. It owns what they need: a hand may look at it
+/// when the query has long been answered.
+struct Round {
+    container: Arc<Container>,
+    query: Query,
+    scope: ScopeSettings,
+    only: Vec<KeyPart>,
+    hint: PlanHint,
+    settings: QuerySettings,
+    clock: Arc<dyn Clock>,
+    memo: Arc<Memo>,
+    started_nanos: u64,
+    now_seconds: u64,
+    question: Question,
+    state: Mutex<State>,
+    idle: Condvar,
+}
+
+struct State {
+    /// Those that nobody has begun with are there.
+    tasks: Vec<Option<Task>>,
+    /// The first that nobody has begun with.
+    next: usize,
+    running: usize,
+    answers: Vec<Option<Result<Answer>>>,
+    /// So many units from the first on have answered, with so many rows and bytes.
+    complete: usize,
+    rows: usize,
+    bytes: usize,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Round {
+    fn new(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Round {
+        let Budget { settings, started_nanos, now_seconds, .. } = job.budget;
+        let answers = tasks.iter().map(|_| None).collect();
+        Round {
+            container: Arc::clone(job.container),
+            query: job.query.clone(),
+            scope: job.scope.clone(),
+            only: job.only.clone(),
+            hint: job.request.plan_hint,
+            settings: settings.clone(),
+            clock: Arc::clone(&job.database.clock),
+            memo: Arc::clone(&job.database.memo),
+            started_nanos,
+            now_seconds,
+            question,
+            state: Mutex::new(State {
+                tasks,
+                next: 0,
+                running: 0,
+                answers,
+                complete: 0,
+                rows: 0,
+                bytes: 0,
+                panic: None,
+            }),
+            idle: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the hands that have begun, and takes what was answered.
+    fn answers(&self) -> Result<Vec<Answer>> {
+        let mut state = self.lock();
+        while state.running > 0 {
+            state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.tasks.clear();
+        if let Some(panic) = state.panic.take() {
+            drop(state);
+            resume_unwind(panic);
+        }
+        std::mem::take(&mut state.answers).into_iter().map_while(|answer| answer).collect()
+    }
+
+    fn answer(&self, task: &Task) -> Result<Answer> {
+        let partition = self
+            .container
+            .partitions
+            .get(task.unit.partition)
+            .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
+        let report = LeafReport {
+            range_id: partition.range_id,
+            epks: Some(task.unit.range.clone()),
+            ..LeafReport::default()
+        };
+        // Every partition draws random numbers of its own.
+        let random_seed = self.scope.random_seed.wrapping_add(u64::from(partition.range_id) << 32);
+        let scope = ScopeSettings { random_seed, ..self.scope.clone() };
+        let leaf = Leaf {
+            container: &self.container,
+            partition,
+            view: &*task.view,
+            memo: &self.memo,
+            query: &self.query,
+            run: self.query.start(&scope),
+            restrict: task.unit.range.clone(),
+            only: &self.only,
+            hint: self.hint,
+            want: usize::MAX,
+            budget: Budget {
+                settings: &self.settings,
+                clock: &*self.clock,
+                started_nanos: self.started_nanos,
+                now_seconds: self.now_seconds,
+            },
+            report,
+        };
+        reply(leaf, task.after.as_ref(), self.question)
+    }
+}
+
+impl Shared for Round {
+    fn work(&self) {
+        loop {
+            let (at, task) = {
+                let mut state = self.lock();
+                let Some((at, task)) = state.begin() else { return };
+                (at, task)
+            };
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&task)));
+            drop(task);
+            let mut state = self.lock();
+            match answered {
+                Ok(answer) => state.take(at, answer, self.question),
+                Err(panic) => {
+                    state.panic = Some(panic);
+                    state.stop();
+                }
+            }
+            state.running -= 1;
+            if state.running == 0 {
+                self.idle.notify_all();
+            }
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self) -> Option<(usize, Task)> {
+        let at = self.next;
+        let task = self.tasks.get_mut(at)?.take()?;
+        self.next += 1;
+        self.running += 1;
+        Some((at, task))
+    }
+
+    /// Nobody begins with another unit.
+    fn stop(&mut self) {
+        self.next = self.tasks.len();
+    }
+
+    fn take(&mut self, at: usize, answer: Result<Answer>, question: Question) {
+        if let Some(slot) = self.answers.get_mut(at) {
+            *slot = Some(answer);
+        }
+        while let Some(Some(answer)) = self.answers.get(self.complete) {
+            self.complete += 1;
+            let is_last = match (answer, question) {
+                (Err(_), _) => true,
+                (Ok(answer), Question::Rows { want, bytes_max, in_turn: true }) => {
+                    self.rows += answer.rows.len();
+                    self.bytes += answer.rows.iter().map(|row| row.row.text.len()).sum::<usize>();
+                    answer.end != End::Exhausted || self.rows >= want || self.bytes >= bytes_max
+                }
+                (Ok(_), Question::Rows { .. } | Question::Groups) => false,
+            };
+            if is_last {
+                self.stop();
+                return;
+            }
+        }
+    }
+}
+
+/// One unit's answer.
+fn reply(mut leaf: Leaf<'_>, after: Option<&Position>, question: Question) -> Result<Answer> {
     match question {
         Question::Groups => {
             let groups = Some(leaf.groups()?);
             Ok(Answer { rows: Vec::new(), end: End::Exhausted, groups, report: leaf.report })
         }
-        Question::Rows { want, bytes_max } => {
+        Question::Rows { want, bytes_max, .. } => {
             leaf.want = want;
             let (mut rows, mut bytes) = (Vec::new(), 0);
-            let end = leaf.stream(task.after, &mut |row: LeafRow| {
+            let end = leaf.stream(after, &mut |row: LeafRow| {
                 bytes += row.row.text.len();
                 rows.push(row);
                 if rows.len() >= want || bytes >= bytes_max {

@@ -15,10 +15,12 @@
 
 mod codec;
 mod compact;
+mod crew;
 mod cursor;
 mod explain;
 mod leaf;
 mod leaves;
+mod memo;
 mod page;
 mod position;
 mod resume;
@@ -34,6 +36,9 @@ use std::sync::Arc;
 use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
 use partita_query::{PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate, plan};
 use partita_storage::Snapshot;
+
+pub(crate) use self::crew::Crew;
+pub(crate) use self::memo::Memo;
 
 use self::compact::Doubt;
 use self::cursor::{Cursor, Progress};
@@ -54,7 +59,7 @@ const ATTEMPTS_MAX: usize = 5;
 /// A page of a query under way: what everybody has to know.
 struct Job<'a> {
     database: &'a Database,
-    container: &'a Container,
+    container: &'a Arc<Container>,
     request: &'a QueryRequest,
     query: &'a Query,
     /// Time and chance, as the query's functions see them.

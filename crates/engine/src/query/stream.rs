@@ -3,19 +3,20 @@
 //! A stream knows how far it has come. Each round brings the next rows, in order, and the place
 //! behind each; a page takes what it needs of them and remembers the place of the last.
 //!
-//! Without ORDER BY the units follow each other in EPK order. The first round asks one unit, since
-//! it often fills the page; when it did not, twice as many are asked at once, and so on. What was
-//! asked in vain because a unit before it filled the page is forgotten, its cost included: the
+//! Without ORDER BY the units follow each other in EPK order. Without a filter the first one often
+//! fills the page, so the first round asks it alone; otherwise as many are asked as it takes. What
+//! was asked in vain because a unit before it filled the page is forgotten, its cost included: the
 //! page is the same as if units had been asked one by one. Served as by the service, a page ends
 //! with its partition, even if it has no rows: clients count on it.
 //!
-//! With ORDER BY every unit is asked for twice its share of the page, and the rows are merged. A
-//! unit that stopped before its end sets a limit: rows behind its last place may have to wait for
-//! rows that it did not give yet.
+//! With ORDER BY every unit is asked for a little more than its share of the page, and the rows are
+//! merged. A unit that stopped before its end sets a limit: rows behind its last place may have to
+//! wait for rows that it did not give yet.
 
 use std::cmp::Ordering;
 
 use partita_model::{Error, Result};
+use partita_query::access::Access;
 
 use super::Job;
 use super::compact::Doubt;
@@ -54,7 +55,7 @@ pub(super) struct Stream {
     units: Vec<Unit>,
     /// Unordered: the first unit that is not done. Its start is kept up to date.
     next: usize,
-    /// Unordered: units to ask at once.
+    /// Unordered: units to ask in the next round.
     wave: usize,
     order: Option<Order>,
     /// Ordered: all before this place is done.
@@ -64,8 +65,10 @@ pub(super) struct Stream {
     doubt: Option<Doubt>,
 }
 
+/// Units that are asked in one round at most: their rows are held until all before them are there.
+const WAVE_MAX: usize = 16;
 /// Rows of a unit beyond its share of a page.
-const SPARE_ROWS: usize = 8;
+const SPARE_ROWS: usize = 4;
 
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
@@ -127,11 +130,11 @@ impl Stream {
         reports: &mut Vec<LeafReport>,
     ) -> Result<Round> {
         let settings = job.budget.settings;
-        let wave = self.wave.min(settings.parallelism.max(1));
-        self.wave = wave * 2;
+        let wave = self.next_wave(job);
         let asked: Vec<(&Unit, Option<&Position>)> =
             self.units.iter().skip(self.next).take(wave).map(|u| (u, u.start.as_ref())).collect();
-        let question = Question::Rows { want, bytes_max: settings.page_bytes_max };
+        let bytes_max = settings.page_bytes_max;
+        let question = Question::Rows { want, bytes_max, in_turn: true };
         let answers = ask(job, work, &asked, question)?;
         let mut round = Round { rows: Vec::new(), done: false, tired: false };
         let mut bytes = 0;
@@ -170,6 +173,18 @@ impl Stream {
         Ok(round)
     }
 
+    /// How many units to ask in the next round.
+    fn next_wave(&mut self, job: &Job<'_>) -> usize {
+        let wave = self.wave;
+        self.wave = if job.request.serving == Serving::AsService { wave * 2 } else { WAVE_MAX };
+        let has_filter = *job.query.access() != Access::All;
+        match (job.request.serving, has_filter) {
+            (Serving::AsService, _) | (_, false) => wave,
+            (_, true) => WAVE_MAX,
+        }
+        .min(WAVE_MAX)
+    }
+
     /// Is the next unit in another partition than the one before?
     fn enters_partition(&self) -> bool {
         let of = |unit: usize| self.units.get(unit).map(|unit| unit.partition);
@@ -191,14 +206,10 @@ impl Stream {
             .filter_map(|at| self.units.get(*at).map(|unit| (unit, after.as_ref())))
             .collect();
         let settings = job.budget.settings;
-        // Rows of many units mix: each is asked for twice its share, which is nearly always enough.
-        let want = match asked.len() {
-            0 | 1 => want,
-            units => want.min(want / units * 2 + SPARE_ROWS),
-        };
+        let want = share_of(want, asked.len());
         let share = settings.sort_bytes_max / asked.len().max(1);
         let bytes_max = share.max(settings.page_bytes_max);
-        let answers = ask(job, work, &asked, Question::Rows { want, bytes_max })?;
+        let answers = ask(job, work, &asked, Question::Rows { want, bytes_max, in_turn: false })?;
         let mut limit: Option<SortPosition> = None;
         let mut tired = false;
         let mut rows: Vec<StreamRow> = Vec::new();
@@ -256,6 +267,19 @@ impl Stream {
         }
         self.doubt = None;
         Ok(())
+    }
+}
+
+/// How many rows to ask of each of several units. Keys are spread over partitions by hash, so a
+/// unit's part of the first rows is about its share, more by the square root of it; three times as
+/// much more is nearly always enough, and where it is not there is another round.
+fn share_of(want: usize, units: usize) -> usize {
+    match units {
+        0 | 1 => want,
+        units => {
+            let share = want / units;
+            want.min(share.saturating_add(3 * share.isqrt()).saturating_add(SPARE_ROWS))
+        }
     }
 }
 

@@ -139,7 +139,7 @@ fn gather_loaded(leaf: &mut Leaf<'_>, rids: &[u64], groups: &mut Groups) -> Resu
     for batch in rids.chunks(BATCH) {
         for item in items::fetch(leaf, batch)? {
             leaf.report.rows_evaluated += 1;
-            leaf.run.gather(Document::new(item.record.text()?), groups)?;
+            leaf.run.gather(Document::new(item.text()?), groups)?;
         }
         leaf.check_whole()?;
     }

@@ -18,7 +18,7 @@ use partita_storage::{Space, counter};
 use super::composite::{Part, composite_for, composite_use, values_at};
 use super::explain::path_text;
 use super::items::{self, Item};
-use super::lookup::{Effort, Found, Lookup};
+use super::lookup::{Effort, Found, Lookup, Memory};
 use super::order_walk::{Class, OrderWalk, Piece};
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
@@ -78,6 +78,11 @@ pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> R
     let mut steps = Vec::new();
     let mut lookup = Lookup {
         reader: &mut reader,
+        memory: Memory {
+            memo: leaf.memo,
+            at: (leaf.partition.id, leaf.view.lsn()),
+            settings: budget.settings,
+        },
         served: &leaf.container.served_policy(),
         run: &mut leaf.run,
         effort,
@@ -108,7 +113,7 @@ fn by_rid(
         let items = items::fetch(leaf, &batch)?;
         let is_last = left.peek().is_none();
         for (at, item) in items.iter().enumerate() {
-            let done = resumed.filter(|(rid, _)| *rid == item.record.rid).map_or(0, |(_, row)| row);
+            let done = resumed.filter(|(rid, _)| *rid == item.rid).map_or(0, |(_, row)| row);
             if rows_by_rid(leaf, item, done, emit)?.is_break() {
                 let ended = is_last && at + 1 == items.len() && !leaf.query.facts().joins;
                 return Ok(if ended { End::Exhausted } else { End::Stopped });
@@ -128,11 +133,11 @@ fn rows_by_rid(
     emit: &mut Emit<'_>,
 ) -> Result<ControlFlow<()>> {
     let (run, report) = (&mut leaf.run, &mut leaf.report);
-    let rid = item.record.rid;
+    let rid = item.rid;
     let mut ordinal: u32 = 0;
     let mut flow = ControlFlow::Continue(());
     report.rows_evaluated += 1;
-    run.rows(Document::new(item.record.text()?), &mut |row| {
+    run.rows(Document::new(item.text()?), &mut |row| {
         ordinal = ordinal.saturating_add(1);
         if ordinal > done {
             report.rows_out += 1;
@@ -188,16 +193,8 @@ pub(super) fn ordered(
     if reach <= leaf.budget.settings.scan_items {
         return scan::stream(leaf, after, emit);
     }
-    let most = match tells_only_of(leaf.query.access(), &paths) {
-        // The walk begins and ends where the filter says: a set of items would add nothing.
-        true => LOOKUP_LEAST,
-        false => (reach / LOAD_COST).max(LOOKUP_LEAST),
-    };
-    let found = look_up(leaf, leaf.query.access(), Effort::Selective(most))?;
-    let filter = match found {
-        Found::Everything { .. } => None,
-        Found::Only { rids, .. } => Some(rids),
-    };
+    let is_answered = is_answered_by_walk(leaf.query.access(), &paths);
+    let filter = if is_answered { None } else { narrowed(leaf, &paths, reach)? };
     let sort_items = leaf.budget.settings.sort_items;
     if let Some(rids) = filter.as_ref().filter(|rids| rids.len() <= sort_items) {
         leaf.note(format!("fetch {}, sort", rids.len()));
@@ -231,9 +228,40 @@ pub(super) fn ordered(
         }),
     };
     match walk {
-        Some(walk) => Walking { order: &order, after: place, reader, walk, given: 0, last: None }
-            .run(leaf, emit),
+        Some(walk) => {
+            // Where every item of the walk gives a row, as many are loaded as are wanted.
+            let first = if is_answered { leaf.want } else { BATCH_FIRST.min(leaf.want) };
+            Walking { order: &order, after: place, reader, walk, given: 0, last: None }.run(
+                leaf,
+                first.clamp(1, BATCH_MAX),
+                emit,
+            )
+        }
         None => scan::stream(leaf, after, emit),
+    }
+}
+
+/// The items that the filter of an ordered query leaves, if finding them is worth it.
+fn narrowed(leaf: &mut Leaf<'_>, paths: &[&[IndexStep]], reach: u64) -> Result<Option<RidSet>> {
+    let most = match tells_only_of(leaf.query.access(), paths) {
+        // The walk begins and ends where the filter says: a set of items would add little.
+        true => LOOKUP_LEAST,
+        false => (reach / LOAD_COST).max(LOOKUP_LEAST),
+    };
+    Ok(match look_up(leaf, leaf.query.access(), Effort::Selective(most))? {
+        Found::Everything { .. } => None,
+        Found::Only { rids, .. } => Some(rids),
+    })
+}
+
+/// Does the walk along a path bring what a filter leaves, and nothing else?
+fn is_answered_by_walk(access: &Access, paths: &[&[IndexStep]]) -> bool {
+    match (access, paths) {
+        (Access::All, _) => true,
+        (Access::Condition(condition), [path]) => {
+            condition.exact && condition.path == *path && matches!(condition.test, Test::Values(_))
+        }
+        _ => false,
     }
 }
 
@@ -267,9 +295,9 @@ struct Walking<'w, 'r> {
 }
 
 impl Walking<'_, '_> {
-    fn run(mut self, leaf: &mut Leaf<'_>, emit: &mut Emit<'_>) -> Result<End> {
+    /// `size`: how many items to load first.
+    fn run(mut self, leaf: &mut Leaf<'_>, mut size: usize, emit: &mut Emit<'_>) -> Result<End> {
         let loaded_before = leaf.report.documents_loaded;
-        let mut size = BATCH_FIRST.min(leaf.want.max(1));
         loop {
             let scanned = self.reader.scanned;
             let piece = self.walk.next(&mut self.reader, size)?;
@@ -349,11 +377,11 @@ fn in_order(
         let mut ordinal = 0;
         let mut flow = ControlFlow::Continue(());
         report.rows_evaluated += 1;
-        run.rows(Document::new(item.record.text()?), &mut |row| {
+        run.rows(Document::new(item.text()?), &mut |row| {
             if !class.holds(row.keys.first()) {
                 return ControlFlow::Break(());
             }
-            let row = LeafRow::sorted(row, item.record.rid, ordinal);
+            let row = LeafRow::sorted(row, item.rid, ordinal);
             ordinal = ordinal.saturating_add(1);
             if is_after(order, &row, after) {
                 report.rows_out += 1;
@@ -396,11 +424,11 @@ fn sort(
         for item in items::fetch(leaf, batch)? {
             let mut ordinal = 0;
             leaf.report.rows_evaluated += 1;
-            leaf.run.rows(Document::new(item.record.text()?), &mut |row| {
+            leaf.run.rows(Document::new(item.text()?), &mut |row| {
                 if !class.holds(row.keys.first()) {
                     return ControlFlow::Break(());
                 }
-                top.offer(LeafRow::sorted(row, item.record.rid, ordinal));
+                top.offer(LeafRow::sorted(row, item.rid, ordinal));
                 ordinal = ordinal.saturating_add(1);
                 ControlFlow::Continue(())
             })?;

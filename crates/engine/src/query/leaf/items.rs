@@ -10,12 +10,19 @@ use partita_storage::Space;
 
 use super::Leaf;
 use crate::keys;
-use crate::record::ItemRecord;
+use crate::record::SeenItem;
 
 /// An item that the query may see.
 pub(super) struct Item {
-    pub(super) key: Bytes,
-    pub(super) record: ItemRecord,
+    pub(super) rid: u64,
+    record: Bytes,
+}
+
+impl Item {
+    /// Its JSON.
+    pub(super) fn text(&self) -> Result<&str> {
+        SeenItem::read(&self.record)?.text()
+    }
 }
 
 /// The items with these rids, in this order, as far as the query may see them.
@@ -42,11 +49,11 @@ pub(super) fn load(leaf: &mut Leaf<'_>, item_keys: Vec<Vec<u8>>) -> Result<Vec<I
     for (key, record) in item_keys.into_iter().zip(records) {
         let record =
             record.ok_or_else(|| Error::corrupt("a resource id leads to an item that is gone"))?;
-        let record = ItemRecord::decode(&record.value)?;
+        let item = SeenItem::read(&record.value)?;
         leaf.report.documents_loaded += 1;
-        leaf.report.document_bytes += record.body.len() as u64;
-        if leaf.sees(&key, &record)? {
-            items.push(Item { key: Bytes::from(key), record });
+        leaf.report.document_bytes += item.body.len() as u64;
+        if leaf.sees(&key, &item)? {
+            items.push(Item { rid: item.rid, record: record.value });
         }
     }
     Ok(items)

@@ -8,18 +8,20 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use partita_model::{IndexStep, Result};
+use partita_model::{IndexStep, Lsn, Result};
 use partita_query::Run;
 use partita_query::access::{Access, Condition, Interval, Kinds, Test, ValueTest};
-use partita_storage::{Direction, KeyRange};
+use partita_storage::{Direction, KeyRange, PartitionId};
 
 use super::composite::{Part, composite_use};
 use super::explain::{condition_text, path_text};
 use super::reader::{IndexReader, rid_of};
 use super::rid_set::RidSet;
+use crate::database::QuerySettings;
 use crate::index::{self, ServedPolicy};
 use crate::keys;
 use crate::op::IndexUse;
+use crate::query::memo::{Known, Memo};
 
 /// Beyond this many distinct shapes, asking each of them costs more than it saves.
 const SHAPES_MAX: usize = 4_096;
@@ -73,9 +75,18 @@ impl Intersection {
     }
 }
 
+/// What was found before, for the partition and the moment that a lookup is about.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<'m> {
+    pub(super) memo: &'m Memo,
+    pub(super) at: (PartitionId, Lsn),
+    pub(super) settings: &'m QuerySettings,
+}
+
 /// Answers accesses from the index.
 pub(super) struct Lookup<'l, 'a, 'q> {
     pub(super) reader: &'l mut IndexReader<'a>,
+    pub(super) memory: Memory<'l>,
     pub(super) served: &'l ServedPolicy<'l>,
     pub(super) run: &'l mut Run<'q>,
     pub(super) effort: Effort,
@@ -102,9 +113,9 @@ impl Lookup<'_, '_, '_> {
         let mut open: Vec<&Access> = parts.iter().collect();
         open.sort_by_key(|part| cost(part));
         let mut all = Intersection { rids: None, exact: true };
-        if let Some((rids, answered)) = self.composite(whole)? {
+        if let Some((found, answered)) = self.composite(whole)? {
             open.retain(|part| !matches!(part, Access::Condition(one) if answered.contains(&one)));
-            all.meet(Found::Only { rids, exact: true });
+            all.meet(found);
         }
         let effort = self.effort;
         if let Effort::Selective(most) = effort {
@@ -142,13 +153,13 @@ impl Lookup<'_, '_, '_> {
     }
 
     /// The items that a composite index has for two conditions or more, and which ones those are.
-    fn composite<'q>(&mut self, whole: &'q Access) -> Result<Option<(RidSet, Vec<&'q Condition>)>> {
+    fn composite<'q>(&mut self, whole: &'q Access) -> Result<Option<(Found, Vec<&'q Condition>)>> {
         let parts = self.served.composites().map(|index| (index, Part::of(index, whole)));
         let Some((index, part)) = parts.max_by_key(|(_, part)| part.conditions.len()) else {
             return Ok(None);
         };
-        // What is not exact would have to be looked at, or be asked of the other indexes again.
-        if part.conditions.len() < 2 || !part.exact {
+        // A range of the last column may bring more than fits: then the items have to be looked at.
+        if part.conditions.len() < 2 || !part.exact && self.effort == Effort::Exact {
             return Ok(None);
         }
         let mut rids = RidSet::default();
@@ -165,7 +176,7 @@ impl Lookup<'_, '_, '_> {
         let used = composite_use(index);
         self.steps.push(format!("composite index {} → {} rids", used.paths.join(", "), rids.len()));
         self.used.push(used);
-        Ok(Some((rids, part.conditions)))
+        Ok(Some((Found::Only { rids, exact: part.exact }, part.conditions)))
     }
 
     fn any_of(&mut self, parts: &[Access]) -> Result<Found> {
@@ -219,20 +230,44 @@ impl Lookup<'_, '_, '_> {
         let mut sure = true;
         for (at, interval) in intervals.iter().enumerate() {
             let range = interval_range(path, interval);
-            let cost = at as u64 * RANGE_COST;
-            let effort = self.effort;
-            let mut too_many = false;
-            self.reader.walk_rids(&range, Direction::Forward, |rid, key| {
-                rids.insert(rid);
-                sure = sure && !may_be_cut(key, path);
-                too_many = exceeds(effort, rids.len() + cost);
-                if too_many { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            if too_many {
-                return Ok(None);
-            }
+            let cost = at as u64 * RANGE_COST + rids.len();
+            let Some(known) = self.interval(path, &range, cost)? else { return Ok(None) };
+            sure &= known.sure;
+            rids.union(known.rids);
         }
         Ok(Some((rids, sure)))
+    }
+
+    /// The items with a value in a range. What is remembered counts as if it were looked at: a
+    /// query costs the same whoever asked before.
+    fn interval(&mut self, path: &[u8], range: &KeyRange, cost: u64) -> Result<Option<Known>> {
+        let Memory { memo, at, settings } = self.memory;
+        let effort = self.effort;
+        if let Some(known) = memo.get(at, range) {
+            if let Effort::Selective(most) = effort
+                && exceeds(effort, known.rids.len() + cost)
+            {
+                self.reader.scanned += most.saturating_sub(cost) + 1;
+                return Ok(None);
+            }
+            self.reader.scanned += known.entries;
+            return Ok(Some(Known::clone(&known)));
+        }
+        let mut known = Known { rids: RidSet::default(), entries: 0, sure: true };
+        let ended = self.reader.walk_rids(range, Direction::Forward, |rid, key| {
+            known.rids.insert(rid);
+            known.entries += 1;
+            known.sure = known.sure && !may_be_cut(key, path);
+            let too_many = exceeds(effort, known.rids.len() + cost);
+            if too_many { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if !ended {
+            return Ok(None);
+        }
+        if known.entries >= settings.memo_entries_min {
+            memo.put(at, range, &known, settings.memo_bytes_max);
+        }
+        Ok(Some(known))
     }
 
     /// The items with a value that passes; each distinct value is asked once.

@@ -36,12 +36,15 @@ use partita_model::{Clock, EpkRange, Error, IndexingMode, KeyPart, Result};
 use partita_query::{Groups, Query, Run};
 use partita_storage::Snapshot;
 
+pub(super) use self::rid_set::RidSet;
+
+use super::memo::Memo;
 use super::position::{LeafRow, Position};
 use crate::catalog::{Container, Partition};
 use crate::database::QuerySettings;
 use crate::keys;
 use crate::op::{LeafReport, PlanHint};
-use crate::record::ItemRecord;
+use crate::record::SeenItem;
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +66,7 @@ pub(super) struct Leaf<'a> {
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
     pub(super) view: &'a dyn Snapshot,
+    pub(super) memo: &'a Memo,
     pub(super) query: &'a Query,
     pub(super) run: Run<'a>,
     /// Only items whose EPK lies in here.
@@ -143,12 +147,12 @@ impl Leaf<'_> {
     }
 
     /// May a query see this item?
-    fn sees(&self, item_key: &[u8], record: &ItemRecord) -> Result<bool> {
+    fn sees(&self, item_key: &[u8], item: &SeenItem<'_>) -> Result<bool> {
         let definition = &self.container.definition;
-        if record.expired(definition.default_ttl, self.budget.now_seconds) {
+        if item.expired(definition.default_ttl, self.budget.now_seconds) {
             return Ok(false);
         }
-        if !record.indexed && definition.indexing.mode() != IndexingMode::None {
+        if !item.indexed && definition.indexing.mode() != IndexingMode::None {
             return Ok(false);
         }
         if self.only.is_empty() {
@@ -161,11 +165,31 @@ impl Leaf<'_> {
 
     /// Has this leaf done its share of a page?
     fn page_is_over(&self) -> bool {
+        self.has_seen_its_share() || self.budget.page_time_is_over()
+    }
+
+    /// The same, with a look at the clock at every so many entries only.
+    fn page_is_over_every(&self, entries: u64) -> bool {
+        self.has_seen_its_share()
+            || self.report.entries_scanned.is_multiple_of(entries)
+                && self.budget.page_time_is_over()
+    }
+
+    fn has_seen_its_share(&self) -> bool {
         /// An index entry costs a fraction of an item.
         const ENTRIES_PER_ITEM: u64 = 10;
         let items = self.report.documents_loaded;
         let entries = self.report.entries_scanned.saturating_sub(items) / ENTRIES_PER_ITEM;
-        items + entries >= self.budget.settings.page_entries_max || self.budget.page_time_is_over()
+        items + entries >= self.budget.settings.page_entries_max
+    }
+
+    /// As [`Leaf::check_whole`], at every so many entries.
+    fn check_whole_every(&self, entries: u64) -> Result<()> {
+        if self.report.entries_scanned.is_multiple_of(entries) {
+            self.check_whole()
+        } else {
+            Ok(())
+        }
     }
 
     /// Fails when a result that is worth nothing in parts takes too much.

@@ -11,7 +11,7 @@ use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
 
 use crate::keys;
 
-const FIRST_CHUNK: usize = 128;
+const FIRST_CHUNK: usize = 64;
 const LAST_CHUNK: usize = 16_384;
 /// Keys of entries are small; this only bounds the memory of a chunk of unusual ones.
 const CHUNK_BYTES: usize = 4 << 20;

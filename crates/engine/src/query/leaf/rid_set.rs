@@ -10,7 +10,7 @@ const PIECE_BITS: u32 = 16;
 const WORDS: usize = 1 << (PIECE_BITS - 6);
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct RidSet {
+pub(in crate::query) struct RidSet {
     pieces: BTreeMap<u64, Box<Piece>>,
     len: u64,
 }
@@ -21,12 +21,17 @@ struct Piece {
 }
 
 impl RidSet {
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::query) fn len(&self) -> u64 {
         self.len
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// About how much memory it takes.
+    pub(in crate::query) fn bytes(&self) -> usize {
+        self.pieces.len() * size_of::<Piece>()
     }
 
     pub(super) fn insert(&mut self, rid: u64) {

@@ -3,26 +3,32 @@
 //! Rows come in the order of item keys, or of resource ids if that is the order the query began
 //! with. For ORDER BY the scan keeps the best rows (`top.rs`) and goes through all items again for
 //! each page. Slow, simple, and right for every query.
+//!
+//! Along their keys, items are looked at where the store has them (`Snapshot::walk`): only what
+//! becomes part of a row is copied.
 
 use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 use partita_model::{Document, Error, Result};
 use partita_query::Groups;
-use partita_storage::{Direction, KeyRange, ScanLimit, Space};
+use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Space};
 
-use super::items::Item;
+use super::reader::rid_of;
 use super::top::TopRows;
 use super::{Emit, End, Leaf};
 use crate::keys;
 use crate::query::position::{ALL_ROWS, LeafRow, Order, Position};
-use crate::record::ItemRecord;
+use crate::record::SeenItem;
 
-/// The first read of the store asks for so many entries, each further one for twice as many …
+/// Along resource ids, the first read of the store asks for so many entries, each further one for
+/// twice as many …
 const BATCH_ENTRIES_FIRST: usize = 16;
 /// … up to this.
 const BATCH_ENTRIES_MAX: usize = 512;
 const BATCH_BYTES_MAX: usize = 1 << 20;
+/// The time is looked at once in so many items.
+const CHECK_EVERY: u64 = 256;
 
 /// Gives the rows behind a place, in order.
 pub(super) fn stream(
@@ -38,39 +44,45 @@ pub(super) fn stream(
         Some(_) | None => Walk::by_key(leaf, after),
     };
     leaf.report.plan = walk.name(leaf);
-    unsorted(leaf, walk, emit)
+    unsorted(leaf, &walk, emit)
 }
 
 /// Gathers the groups of all items.
 pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Groups> {
     let mut groups = Groups::new(leaf.query);
-    let mut walk = Walk::by_key(leaf, None);
+    let walk = Walk::by_key(leaf, None);
     leaf.report.plan = format!("group\n{}", walk.name(leaf));
-    while let Some(batch) = walk.next(leaf)? {
-        for item in batch {
+    walk.each(leaf, &mut |leaf, place| {
+        leaf.check_whole_every(CHECK_EVERY)?;
+        if let Some(item) = place.item {
             leaf.report.rows_evaluated += 1;
-            leaf.run.gather(Document::new(item.record.text()?), &mut groups)?;
+            leaf.run.gather(Document::new(item.text()?), &mut groups)?;
         }
-        leaf.check_whole()?;
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    leaf.check_whole()?;
     Ok(groups)
 }
 
-fn unsorted(leaf: &mut Leaf<'_>, mut walk: Walk, emit: &mut Emit<'_>) -> Result<End> {
-    while let Some(batch) = walk.next(leaf)? {
-        let last = batch.len().saturating_sub(1);
-        for (at, item) in batch.iter().enumerate() {
-            if walk.rows_of(leaf, item, emit)?.is_break() {
-                // With one row per item the last item is the end.
-                let done = at == last && walk.done && !leaf.query.facts().joins;
-                return Ok(if done { End::Exhausted } else { End::Stopped });
-            }
+/// Whether a stop is the end shows when there is an item behind it: it is kept until then.
+fn unsorted(leaf: &mut Leaf<'_>, walk: &Walk, emit: &mut Emit<'_>) -> Result<End> {
+    let mut stop: Option<End> = None;
+    let ended = walk.each(leaf, &mut |leaf, place| {
+        if stop.is_some() {
+            return Ok(ControlFlow::Break(()));
         }
-        if !walk.done && leaf.page_is_over() {
-            return Ok(walk.position().map_or(End::Exhausted, End::OutOfBudget));
+        if walk.rows_of(leaf, place, emit)?.is_break() {
+            stop = Some(End::Stopped);
+            // The item itself may have more rows.
+            let more = leaf.query.facts().joins;
+            return Ok(if more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
         }
-    }
-    Ok(End::Exhausted)
+        if leaf.page_is_over_every(CHECK_EVERY) {
+            stop = Some(End::OutOfBudget(walk.position_at(place, ALL_ROWS)));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(if ended { End::Exhausted } else { stop.unwrap_or(End::Exhausted) })
 }
 
 fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
@@ -80,20 +92,21 @@ fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) ->
         Some(_) | None => None,
     };
     let mut top = TopRows::new(&order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
-    let mut walk = Walk::by_key(leaf, None);
+    let walk = Walk::by_key(leaf, None);
     leaf.report.plan = format!("sort, keep {}\n{}", leaf.want, walk.name(leaf));
-    while let Some(batch) = walk.next(leaf)? {
-        for item in batch {
-            let mut ordinal = 0;
-            leaf.report.rows_evaluated += 1;
-            leaf.run.rows(Document::new(item.record.text()?), &mut |row| {
-                top.offer(LeafRow::sorted(row, item.record.rid, ordinal));
-                ordinal = ordinal.saturating_add(1);
-                ControlFlow::Continue(())
-            })?;
-        }
-        leaf.check_whole()?;
-    }
+    walk.each(leaf, &mut |leaf, place| {
+        leaf.check_whole_every(CHECK_EVERY)?;
+        let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
+        let mut ordinal = 0;
+        leaf.report.rows_evaluated += 1;
+        leaf.run.rows(Document::new(item.text()?), &mut |row| {
+            top.offer(LeafRow::sorted(row, item.rid, ordinal));
+            ordinal = ordinal.saturating_add(1);
+            ControlFlow::Continue(())
+        })?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    leaf.check_whole()?;
     let (rows, complete) = top.finish();
     let last = rows.last().map(|row| row.position.clone());
     let mut left = rows.len();
@@ -110,35 +123,40 @@ fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) ->
     }
 }
 
+/// What a walk comes by.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    key: &'p [u8],
+    rid: u64,
+    /// The item, if the query may see it.
+    item: Option<&'p SeenItem<'p>>,
+}
+
+/// Sees the places of a walk, one after another.
+type See<'s, 'l> = dyn FnMut(&mut Leaf<'l>, Place<'_>) -> Result<ControlFlow<()>> + 's;
+
 /// A way through the items of a leaf.
 struct Walk {
     range: KeyRange,
     by_rid: bool,
     /// The item to go on with, and how many of its rows are done.
     resumed: Option<(u64, u32)>,
-    entries: usize,
-    /// The last item looked at.
-    last: Option<(Bytes, u64)>,
-    /// There are no more entries.
-    done: bool,
 }
 
 impl Walk {
     fn by_key(leaf: &Leaf<'_>, after: Option<&Position>) -> Walk {
         let mut range = keys::items_in(&leaf.restrict);
         let mut resumed = None;
-        let mut done = false;
         if let Some(Position::Key { item_key, rid, row }) = after
             && matches!(&range.start, Bound::Included(start) if start < item_key)
         {
-            done = matches!(&range.end, Bound::Excluded(end) if end <= item_key);
             range.start = match *row {
                 ALL_ROWS => Bound::Excluded(item_key.clone()),
                 _ => Bound::Included(item_key.clone()),
             };
             resumed = Some((*rid, *row));
         }
-        Walk { done, ..Walk::over(range, false, resumed) }
+        Walk { range, by_rid: false, resumed }
     }
 
     fn by_rid(after: Option<&Position>) -> Walk {
@@ -148,12 +166,7 @@ impl Walk {
             range.start = Bound::Included(keys::rid(*rid));
             resumed = Some((*rid, *row));
         }
-        Walk::over(range, true, resumed)
-    }
-
-    fn over(range: KeyRange, by_rid: bool, resumed: Option<(u64, u32)>) -> Walk {
-        let entries = BATCH_ENTRIES_FIRST;
-        Walk { range, by_rid, resumed, entries, last: None, done: false }
+        Walk { range, by_rid: true, resumed }
     }
 
     fn name(&self, leaf: &Leaf<'_>) -> String {
@@ -161,100 +174,115 @@ impl Walk {
         format!("scan items by {order} in {}", leaf.restrict)
     }
 
-    /// The next items that the query may see; None at the end. May be empty before that.
-    fn next(&mut self, leaf: &mut Leaf<'_>) -> Result<Option<Vec<Item>>> {
-        if self.done {
-            return Ok(None);
+    /// Shows one place after another, until `see` breaks. True if it came to the end.
+    fn each<'l>(&self, leaf: &mut Leaf<'l>, see: &mut See<'_, 'l>) -> Result<bool> {
+        if self.by_rid {
+            return self.each_by_rid(leaf, see);
         }
-        let limit = ScanLimit { entries_max: self.entries, bytes_max: BATCH_BYTES_MAX };
-        self.entries = (self.entries * 2).min(BATCH_ENTRIES_MAX);
-        let space = if self.by_rid { Space::Index } else { Space::Items };
-        let page = leaf.view.scan(space, &self.range, Direction::Forward, limit)?;
-        self.done = !page.more;
-        if let Some(last) = page.entries.last() {
-            self.range.start = Bound::Excluded(last.key.to_vec());
-        }
-        leaf.report.entries_scanned += page.entries.len() as u64;
-        let found: Vec<(Bytes, Bytes)> =
-            page.entries.into_iter().map(|entry| (entry.key, entry.record.value)).collect();
-        let found = if self.by_rid { self.fetch(leaf, found)? } else { found };
-        let mut items = Vec::with_capacity(found.len());
-        for (key, value) in found {
-            let record = ItemRecord::decode(&value)?;
-            leaf.report.documents_loaded += 1;
-            leaf.report.document_bytes += record.body.len() as u64;
-            self.last = Some((key.clone(), record.rid));
-            if leaf.sees(&key, &record)? {
-                items.push(Item { key, record });
+        let mut result = Ok(ControlFlow::Continue(()));
+        let view = leaf.view;
+        view.walk(Space::Items, &self.range, Direction::Forward, &mut |key, value| {
+            leaf.report.entries_scanned += 1;
+            result = show(leaf, key, value, see);
+            match result {
+                Ok(flow) => flow,
+                Err(_) => ControlFlow::Break(()),
             }
-        }
-        Ok(Some(items))
+        })?;
+        Ok(result?.is_continue())
     }
 
-    /// The items that entries by resource id lead to, as far as they lie in the leaf's range.
-    fn fetch(
-        &mut self,
-        leaf: &Leaf<'_>,
-        entries: Vec<(Bytes, Bytes)>,
-    ) -> Result<Vec<(Bytes, Bytes)>> {
-        if let Some((key, _)) = entries.last() {
-            self.last = keys::entry_rid(key).map(|rid| (Bytes::new(), rid));
+    fn each_by_rid<'l>(&self, leaf: &mut Leaf<'l>, see: &mut See<'_, 'l>) -> Result<bool> {
+        let mut range = self.range.clone();
+        let mut entries_max = BATCH_ENTRIES_FIRST;
+        loop {
+            let limit = ScanLimit { entries_max, bytes_max: BATCH_BYTES_MAX };
+            entries_max = (entries_max * 2).min(BATCH_ENTRIES_MAX);
+            let page = leaf.view.scan(Space::Index, &range, Direction::Forward, limit)?;
+            leaf.report.entries_scanned += page.entries.len() as u64;
+            let Some(last) = page.entries.last() else { return Ok(true) };
+            range.start = Bound::Excluded(last.key.to_vec());
+            let items = lead_to(leaf, &page.entries)?;
+            for (entry, item) in page.entries.iter().zip(items) {
+                let flow = match item {
+                    Some(value) => show(leaf, &entry.record.value, &value, see)?,
+                    None => {
+                        let rid = rid_of(&entry.key)?;
+                        see(leaf, Place { key: &entry.record.value, rid, item: None })?
+                    }
+                };
+                if flow.is_break() {
+                    return Ok(false);
+                }
+            }
+            if !page.more {
+                return Ok(true);
+            }
         }
-        let wanted = keys::items_in(&leaf.restrict);
-        let keys: Vec<Vec<u8>> = entries
-            .into_iter()
-            .map(|(_, item_key)| item_key.to_vec())
-            .filter(|key| wanted.contains(key))
-            .collect();
-        let records = leaf.view.get_many(Space::Items, &keys)?;
-        let pairs = keys.into_iter().zip(records);
-        pairs
-            .map(|(key, record)| {
-                let record = record
-                    .ok_or_else(|| Error::corrupt("a resource id leads to an item that is gone"))?;
-                Ok((Bytes::from(key), record.value))
-            })
-            .collect()
     }
 
     /// Gives the rows of an item that are not done yet.
     fn rows_of(
         &self,
         leaf: &mut Leaf<'_>,
-        item: &Item,
+        place: Place<'_>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let rid = item.record.rid;
+        let mut flow = ControlFlow::Continue(());
+        let Some(item) = place.item else { return Ok(flow) };
         let done = match self.resumed {
-            Some((resumed, rows)) if resumed == rid => rows,
+            Some((resumed, rows)) if resumed == item.rid => rows,
             Some(_) | None => 0,
         };
         let mut ordinal: u32 = 0;
-        let mut flow = ControlFlow::Continue(());
         let (run, report) = (&mut leaf.run, &mut leaf.report);
         report.rows_evaluated += 1;
-        run.rows(Document::new(item.record.text()?), &mut |row| {
+        run.rows(Document::new(item.text()?), &mut |row| {
             ordinal = ordinal.saturating_add(1);
             if ordinal <= done {
                 return ControlFlow::Continue(());
             }
             report.rows_out += 1;
-            flow = emit(LeafRow { row, position: self.position_at(&item.key, rid, ordinal) });
+            flow = emit(LeafRow { row, position: self.position_at(place, ordinal) });
             flow
         })?;
         Ok(flow)
     }
 
-    /// The place behind all that was looked at.
-    fn position(&self) -> Option<Position> {
-        let (key, rid) = self.last.as_ref()?;
-        Some(self.position_at(key, *rid, ALL_ROWS))
-    }
-
-    fn position_at(&self, key: &[u8], rid: u64, row: u32) -> Position {
+    fn position_at(&self, place: Place<'_>, row: u32) -> Position {
+        let rid = place.rid;
         if self.by_rid {
             return Position::Rid { rid, row };
         }
-        Position::Key { item_key: key.to_vec(), rid, row }
+        Position::Key { item_key: place.key.to_vec(), rid, row }
     }
+}
+
+/// Shows what is stored under a key.
+fn show<'l>(
+    leaf: &mut Leaf<'l>,
+    key: &[u8],
+    value: &[u8],
+    see: &mut See<'_, 'l>,
+) -> Result<ControlFlow<()>> {
+    let item = SeenItem::read(value)?;
+    leaf.report.documents_loaded += 1;
+    leaf.report.document_bytes += item.body.len() as u64;
+    let seen = leaf.sees(key, &item)?;
+    see(leaf, Place { key, rid: item.rid, item: seen.then_some(&item) })
+}
+
+/// The items that resource ids lead to, where those lie in the leaf's range.
+fn lead_to(leaf: &Leaf<'_>, pointers: &[Entry]) -> Result<Vec<Option<Bytes>>> {
+    let wanted = keys::items_in(&leaf.restrict);
+    let is_wanted = |entry: &&Entry| wanted.contains(&entry.record.value);
+    let keys: Vec<Vec<u8>> =
+        pointers.iter().filter(is_wanted).map(|entry| entry.record.value.to_vec()).collect();
+    let mut records = leaf.view.get_many(Space::Items, &keys)?.into_iter();
+    let gone = || Error::corrupt("a resource id leads to an item that is gone");
+    let item = |entry: &Entry| match is_wanted(&entry) {
+        false => Ok(None),
+        true => Ok(Some(records.next().flatten().ok_or_else(gone)?.value)),
+    };
+    pointers.iter().map(item).collect()
 }

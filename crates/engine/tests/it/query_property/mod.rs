@@ -7,7 +7,8 @@ mod generate;
 use std::collections::BTreeMap;
 
 use partita_engine::{
-    Maintenance, MaintenanceBudget, Op, Outcome, PageRequest, PlanHint, QueryRequest, Scope,
+    Maintenance, MaintenanceBudget, Op, Outcome, PageRequest, PlanHint, QueryRequest,
+    QuerySettings, Scope,
 };
 use partita_model::{ErrorKind, ItemRid, Value};
 use partita_query::{Query, ScopeSettings, evaluate};
@@ -38,6 +39,7 @@ struct World {
     /// The same items in a container of one partition and of seven.
     benches: [Bench; 2],
     policy: String,
+    items: usize,
 }
 
 /// The rows of a query, or the kind of its error.
@@ -48,8 +50,15 @@ impl World {
         let mut random = Random(seed);
         let policy = generate::policy(&mut random);
         let fields = format!(r#"{KEY_PK},"indexingPolicy":{policy}"#);
+        // With the usual settings so few items would be scanned, whatever the index knows.
+        let settings = QuerySettings {
+            scan_items: 0,
+            sort_items: [0, 5, 2_000][random.below(3)],
+            memo_entries_min: 1,
+            ..QuerySettings::default()
+        };
         let benches = [400, 42_000].map(|throughput| {
-            let bench = Bench::new();
+            let bench = Bench::with_queries(settings.clone());
             bench.make_container(throughput, &fields);
             bench
         });
@@ -60,14 +69,14 @@ impl World {
                 bench.create(&body).result.unwrap();
             }
         }
-        let mut world = World { random, seed, benches, policy };
-        world.disturb(items);
+        let mut world = World { random, seed, benches, policy, items };
+        world.disturb();
         world
     }
 
     /// Replaces and deletes some, so that old entries would show.
-    fn disturb(&mut self, items: usize) {
-        for id in 0..items {
+    fn disturb(&mut self) {
+        for id in 0..self.items {
             if self.random.one_in(4) {
                 let body = generate::item(&mut self.random, id);
                 for bench in &self.benches {
@@ -81,6 +90,9 @@ impl World {
         let mut answered = 0;
         for _ in 0..QUERIES_PER_WORLD {
             let asked = generate::query(&mut self.random);
+            if self.random.one_in(8) {
+                self.disturb();
+            }
             let change = self.random.one_in(10);
             for which in 0..self.benches.len() {
                 answered += usize::from(self.ask(which, &asked, change));
