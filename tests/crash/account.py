@@ -55,7 +55,7 @@ class Client:
     def admin(self, method, database, container, what, body=None):
         """A request of the admin API about a container's partitions."""
         link = f"_partita/databases/{database}/containers/{container}/partitions{what}"
-        return self.send(method, "_partita", link, link, body)
+        return self.send(method, "_partita", link, link.split("?")[0], body)
 
     def create_container(self, database, container, throughput, unique_path):
         definition = {

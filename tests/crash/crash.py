@@ -182,8 +182,11 @@ class Mover(threading.Thread):
             client.close()
 
     def step(self, client, container):
-        listed = client.admin("GET", DATABASE, container, "?top=0").body
-        ids = [partition["id"] for partition in listed["partitions"]]
+        listed = client.admin("GET", DATABASE, container, "?top=0")
+        if listed.status != 200:
+            self.surprise = f"partitions: {listed.status}: {listed.body}"
+            return
+        ids = [partition["id"] for partition in listed.body["partitions"]]
         at = self.rng.randrange(len(ids))
         if len(ids) >= self.PARTITIONS_MAX:
             at = min(at, len(ids) - 2)
@@ -296,6 +299,7 @@ def run(server, cuts, rng):
         print(f"cut {cut}: {written} acknowledged writes and {moves} moves so far, "
               f"ready after {ready * 1000:.0f} ms", flush=True)
     verify_unique_index(server.port, items, rng, len(items))
+    assert moves > 0, "no partition was ever split"
     server.stop()
     return written
 
