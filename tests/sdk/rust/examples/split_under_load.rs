@@ -142,7 +142,7 @@ async fn load(container: &ContainerClient, key: usize) -> Result<(), Failed> {
 fn body(id: &str, key: &str, version: u64) -> Value {
     let hash = id.bytes().fold(version + 7, |hash, byte| hash * 31 % 1_000_003 + u64::from(byte));
     json!({
-        "id": id, "pk": key, "version": version, "score": hash % 10_000, "group": hash % 97,
+        "id": id, "pk": key, "version": version, "score": hash % 10_000, "team": hash % 97,
         "name": format!("name {hash}"), "active": hash % 2 == 0, "tags": ["a", "b", hash % 7],
         "address": {"city": format!("city {}", hash % 500), "zip": hash % 99_999},
         "text": "x".repeat(600)
@@ -221,7 +221,7 @@ async fn write(run: &Run, writer: usize, random: u64) -> Result<(), Failed> {
 
 async fn query(run: &Run, random: u64) -> Result<(), Failed> {
     let text = format!(
-        "SELECT TOP 20 c.id, c.score FROM c WHERE c.group = {} ORDER BY c.score",
+        "SELECT TOP 20 c.id, c.score FROM c WHERE c.team = {} ORDER BY c.score",
         random % 97
     );
     let found =
