@@ -22,6 +22,19 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Admits the request to the partitions of as many of these units as possible; how many those
+    /// are. It is an error if the first one cannot be asked.
+    pub(super) fn admit_first(&self, work: &mut Work<'_>, units: &[Unit]) -> Result<usize> {
+        for at in 0..units.len() {
+            match self.admit_all(work, units.get(at..=at).unwrap_or_default()) {
+                Err(error) if at == 0 => return Err(error),
+                Err(_) => return Ok(at),
+                Ok(()) => {}
+            }
+        }
+        Ok(units.len())
+    }
+
     /// Charges the partitions. What the page costs in itself is for the first one.
     pub(super) fn settle(&self, work: &Work<'_>, report: &QueryReport) {
         let consistency = self.database.consistency(work.context);

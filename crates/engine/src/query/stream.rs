@@ -131,6 +131,9 @@ impl Stream {
     ) -> Result<Round> {
         let settings = job.budget.settings;
         let wave = self.next_wave(job);
+        let next = self.units.get(self.next..).unwrap_or_default();
+        // The page goes as far as the throughput does.
+        let wave = job.admit_first(work, next.get(..wave).unwrap_or(next))?;
         let asked: Vec<(&Unit, Option<&Position>)> =
             self.units.iter().skip(self.next).take(wave).map(|u| (u, u.start.as_ref())).collect();
         let bytes_max = settings.page_bytes_max;
