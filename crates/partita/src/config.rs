@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use partita_engine::{EngineSettings, PartitionSettings, ThroughputMode};
+use partita_engine::{EngineSettings, PartitionSettings, QuerySettings, ThroughputMode};
 use partita_gateway::auth::{Key, Keys};
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_storage::{Durability, EmbeddedSettings};
@@ -114,6 +114,12 @@ impl Config {
     }
 }
 
+/// Partitions that a query looks at at once: as many as there are cores, within reason. More would
+/// only take turns.
+fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8)
+}
+
 fn engine(args: &ServeArgs) -> EngineSettings {
     EngineSettings {
         default_consistency: args.consistency,
@@ -126,6 +132,7 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             logical_bytes_max: args.logical_partition_bytes_max,
             ..PartitionSettings::default()
         },
+        query: QuerySettings { parallelism: parallelism(), ..QuerySettings::default() },
         ..EngineSettings::default()
     }
 }

@@ -176,16 +176,23 @@ impl Stream {
         Ok(round)
     }
 
-    /// How many units to ask in the next round.
+    /// How many units to ask in the next round. Those behind one that is cut off by the time are
+    /// asked in vain; so a unit that was begun on a page before, and units late in a page, are asked
+    /// alone.
     fn next_wave(&mut self, job: &Job<'_>) -> usize {
         let wave = self.wave;
-        self.wave = if job.request.serving == Serving::AsService { wave * 2 } else { WAVE_MAX };
-        let has_filter = *job.query.access() != Access::All;
-        match (job.request.serving, has_filter) {
-            (Serving::AsService, _) | (_, false) => wave,
-            (_, true) => WAVE_MAX,
+        if job.request.serving == Serving::AsService {
+            self.wave = (wave * 2).min(WAVE_MAX);
+            return wave;
         }
-        .min(WAVE_MAX)
+        self.wave = WAVE_MAX;
+        let is_begun = self.units.get(self.next).is_some_and(|unit| unit.start.is_some());
+        let has_filter = *job.query.access() != Access::All;
+        match is_begun || job.budget.page_time_is_short() {
+            true => 1,
+            false if has_filter => WAVE_MAX,
+            false => wave,
+        }
     }
 
     /// Is the next unit in another partition than the one before?

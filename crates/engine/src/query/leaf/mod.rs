@@ -96,6 +96,11 @@ impl Budget<'_> {
         self.elapsed_millis() >= self.settings.page_millis_max
     }
 
+    /// Has the page taken a good part of its time?
+    pub(super) fn page_time_is_short(&self) -> bool {
+        self.elapsed_millis() >= self.settings.page_millis_max / 4
+    }
+
     /// Fails when a result that is worth nothing in parts has taken too long.
     pub(super) fn check_whole_time(&self) -> Result<()> {
         if self.elapsed_millis() < self.settings.whole_millis_max {
