@@ -176,9 +176,8 @@ impl Stream {
         Ok(round)
     }
 
-    /// How many units to ask in the next round. Those behind one that is cut off by the time are
-    /// asked in vain; so a unit that was begun on a page before, and units late in a page, are asked
-    /// alone.
+    /// How many units to ask in the next round. Those behind one that time cuts off are asked in
+    /// vain; so a unit that was begun on a page before, and units late in a page, are asked alone.
     fn next_wave(&mut self, job: &Job<'_>) -> usize {
         let wave = self.wave;
         if job.request.serving == Serving::AsService {
