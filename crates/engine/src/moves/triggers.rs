@@ -21,6 +21,10 @@ use crate::wait::block_on;
 /// A partition is looked at when it has grown by one part of this many of what it may hold.
 const LOOKS_PER_PARTITION: u64 = 32;
 
+/// A partition that holds less than one part of this many of what it may is as good as empty: where
+/// its bytes halve says nothing about where those to come will.
+const NEARLY_EMPTY: u64 = 100;
+
 /// How much was written to a partition since it was looked at.
 #[derive(Debug)]
 pub(crate) struct Growth(AtomicU64);
@@ -109,8 +113,10 @@ impl Database {
             }
         }
         match largest {
-            Some((_, partition)) if for_throughput => {
-                self.split_for_throughput(container, partition)
+            Some((bytes, partition)) if for_throughput => {
+                let nearly_empty = bytes < self.settings.partitions.bytes_max / NEARLY_EMPTY;
+                let at = if nearly_empty { SplitAt::Midpoint } else { SplitAt::Storage };
+                self.split_for_throughput(container, partition, &at)
             }
             Some((bytes, partition)) if bytes > self.settings.partitions.bytes_max => {
                 self.split_for_storage(container, partition)
@@ -124,9 +130,10 @@ impl Database {
         &self,
         container: &Arc<Container>,
         partition: &Partition,
+        at: &SplitAt,
     ) -> Result<()> {
         let view = self.store.snapshot(partition.id)?;
-        let boundary = match choose::boundary(container, partition, &*view, &SplitAt::Storage) {
+        let boundary = match choose::boundary(container, partition, &*view, at) {
             Err(error) if error.kind == ErrorKind::BadRequest => {
                 choose::midpoint(container, partition)?
             }
