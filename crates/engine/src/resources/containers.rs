@@ -207,7 +207,7 @@ impl Database {
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
         let container = self.item_container(work, path)?.container;
-        let etag = container.epoch.0.to_string();
+        let etag = ranges_etag(&container);
         let unchanged = match known {
             Some(EtagPattern::Exact(known)) => *known == etag,
             Some(EtagPattern::Any) => true,
@@ -267,4 +267,13 @@ fn policies_after(old: &Container, definition: &ContainerDefinition) -> Policies
         policies.current += 1;
     }
     policies
+}
+
+/// Changes with the partitions, and with a move that begins: its sources are shown as splitting.
+fn ranges_etag(container: &Container) -> String {
+    let target = container.moves.first().and_then(|under_way| under_way.targets.first());
+    match target {
+        Some(target) => format!("{}.{}", container.epoch.0, target.range_id),
+        None => container.epoch.0.to_string(),
+    }
 }

@@ -1,8 +1,8 @@
 //! What this wire tells about a container beside its definition: its partition key ranges, the
 //! sizes of its partitions, and what it may hold.
 
-use partita_engine::{Container, Partition, PartitionStatistics};
-use partita_model::{ContainerRid, Object, RangeRid, Value};
+use partita_engine::{Container, Move, Partition, PartitionStatistics};
+use partita_model::{Object, RangeRid, Value};
 
 /// What a container may hold, sizes in KB: the most of one item, and no limit on the whole that a
 /// client could run into (logical partitions and the disk have theirs).
@@ -13,7 +13,7 @@ pub(super) const QUOTA: &str =
 pub(super) fn ranges(container: &Container, etag: &str) -> Vec<Value> {
     let share = 1.0 / container.partitions.len().max(1) as f64;
     let stamps = Stamps { etag, ts: container.ts, share };
-    container.partitions.iter().map(|partition| range(container.rid, partition, &stamps)).collect()
+    container.partitions.iter().map(|partition| range(container, partition, &stamps)).collect()
 }
 
 struct Stamps<'a> {
@@ -22,7 +22,10 @@ struct Stamps<'a> {
     share: f64,
 }
 
-fn range(container: ContainerRid, partition: &Partition, stamps: &Stamps<'_>) -> Value {
+fn range(owner: &Container, partition: &Partition, stamps: &Stamps<'_>) -> Value {
+    let container = owner.rid;
+    let moves = |under_way: &Move| under_way.sources.contains(&partition.range_id);
+    let status = if owner.moves.iter().any(moves) { "splitting" } else { "online" };
     let rid = RangeRid { container, range: u64::from(partition.range_id) };
     let parents: Vec<Value> =
         partition.parents.iter().map(|parent| Value::from(parent.to_string())).collect();
@@ -35,7 +38,7 @@ fn range(container: ContainerRid, partition: &Partition, stamps: &Stamps<'_>) ->
         .with("ridPrefix", partition.range_id)
         .with("_self", format!("dbs/{}/colls/{container}/pkranges/{rid}/", container.database))
         .with("throughputFraction", stamps.share)
-        .with("status", "online")
+        .with("status", status)
         .with("parents", parents)
         .with("ownedArchivalPKRangeIds", Vec::new())
         .with("_ts", number(stamps.ts))

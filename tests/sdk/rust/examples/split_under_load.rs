@@ -55,6 +55,8 @@ struct Run {
     container: ContainerClient,
     items: usize,
     phase: AtomicUsize,
+    /// Followers that know where they begin: writers wait for them.
+    following: AtomicUsize,
     created: AtomicU64,
     /// The version of every item that a writer touched; none if it was deleted.
     written: Mutex<HashMap<String, Option<u64>>>,
@@ -72,7 +74,7 @@ async fn main() -> Result<(), Failed> {
     let items = arguments.next().map_or(Ok(1_000_000), |text| text.parse())?;
     let seconds = arguments.next().map_or(Ok(20), |text| text.parse())?;
     let run = Arc::new(prepare(items).await?);
-    let followers: Vec<_> = (0..CLIENTS.iter().map(|(_, count)| count).sum())
+    let clients: Vec<_> = (0..CLIENTS.iter().map(|(_, count)| count).sum())
         .map(|number| tokio::spawn(work(Arc::clone(&run), number)))
         .collect();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -89,7 +91,7 @@ async fn main() -> Result<(), Failed> {
     run.phase.store(2, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     run.phase.store(END, Ordering::Relaxed);
-    for client in followers {
+    for client in clients {
         client.await?;
     }
     report(&run);
@@ -122,6 +124,7 @@ async fn prepare(items: usize) -> Result<Run, Failed> {
         container,
         items,
         phase: AtomicUsize::new(0),
+        following: AtomicUsize::new(0),
         created: AtomicU64::new(0),
         written: Mutex::default(),
         followed: Mutex::default(),
@@ -158,6 +161,13 @@ async fn work(run: Arc<Run>, number: usize) {
     });
     let Some((kind, _)) = kind else { return };
     let mut feed = Feed::default();
+    if *kind == Kind::Feed {
+        note(&run, *kind, 0, feed.follow(&run).await);
+        run.following.fetch_add(1, Ordering::Relaxed);
+    }
+    while run.following.load(Ordering::Relaxed) < count_of(Kind::Feed) {
+        tokio::time::sleep(PAUSE).await;
+    }
     let mut step = number as u64;
     while run.phase.load(Ordering::Relaxed) < END {
         step = step.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -171,13 +181,24 @@ async fn work(run: Arc<Run>, number: usize) {
         };
         let took = begun.elapsed();
         run.latencies.lock().unwrap().entry((*kind, phase)).or_default().push(took);
-        if let Err(error) = done {
-            run.errors.lock().unwrap().push(format!("{kind:?} {}: {error}", PHASES[phase.min(2)]));
-        }
+        note(&run, *kind, phase, done);
         tokio::time::sleep(PAUSE).await;
     }
-    if *kind == Kind::Feed && let Err(error) = feed.follow(&run).await {
-        run.errors.lock().unwrap().push(format!("the last changes: {error}"));
+    if *kind == Kind::Feed {
+        // Once more, when nobody writes any longer.
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        note(&run, *kind, 2, feed.follow(&run).await);
+    }
+}
+
+fn count_of(kind: Kind) -> usize {
+    CLIENTS.iter().filter(|(other, _)| *other == kind).map(|(_, count)| count).sum()
+}
+
+fn note(run: &Run, kind: Kind, phase: usize, done: Result<(), Failed>) {
+    if let Err(error) = done {
+        let phase = PHASES.get(phase).unwrap_or(&"at the end");
+        run.errors.lock().unwrap().push(format!("{kind:?} {phase}: {error}"));
     }
 }
 
@@ -224,8 +245,10 @@ async fn query(run: &Run, random: u64) -> Result<(), Failed> {
         "SELECT TOP 20 c.id, c.score FROM c WHERE c.team = {} ORDER BY c.score",
         random % 97
     );
-    let found =
-        run.container.query_items::<Value>(text.as_str(), FeedScope::full_container(), None).await?;
+    let found = run
+        .container
+        .query_items::<Value>(text.as_str(), FeedScope::full_container(), None)
+        .await?;
     let rows: Vec<Value> = found.try_collect().await?;
     let scores: Vec<i64> = rows.iter().filter_map(|row| row["score"].as_i64()).collect();
     if scores.len() != 20 || !scores.is_sorted() {
@@ -270,17 +293,19 @@ impl Feed {
 
 fn report(run: &Run) {
     let mut latencies = run.latencies.lock().unwrap();
-    println!("{:8} {:8} {:>8} {:>9} {:>9} {:>9}", "client", "phase", "count", "p50 ms", "p99 ms", "max ms");
+    println!("client   phase       count    p50 ms    p99 ms    max ms");
     for kind in KINDS {
         for (phase, name) in PHASES.iter().enumerate() {
             let taken = latencies.entry((kind, phase)).or_default();
             taken.sort();
             let at = |share: f64| {
+                let last = taken.len().saturating_sub(1);
                 let index = (taken.len() as f64 * share) as usize;
-                taken.get(index.min(taken.len().saturating_sub(1))).map_or(0.0, |t| t.as_secs_f64() * 1e3)
+                taken.get(index.min(last)).map_or(0.0, |time| time.as_secs_f64() * 1e3)
             };
             let (kind, count) = (format!("{kind:?}"), taken.len());
-            println!("{kind:8} {name:8} {count:>8} {:>9.2} {:>9.2} {:>9.2}", at(0.5), at(0.99), at(1.0));
+            let (half, most, all) = (at(0.5), at(0.99), at(1.0));
+            println!("{kind:8} {name:8} {count:>8} {half:>9.2} {most:>9.2} {all:>9.2}");
         }
     }
     let errors = run.errors.lock().unwrap();
@@ -291,8 +316,7 @@ fn report(run: &Run) {
 /// Every item once, in the version that was written last; every change in the feed.
 async fn compare(run: &Run) -> Result<(), Failed> {
     let text = "SELECT VALUE [c.id, c.version] FROM c";
-    let found =
-        run.container.query_items::<Value>(text, FeedScope::full_container(), None).await?;
+    let found = run.container.query_items::<Value>(text, FeedScope::full_container(), None).await?;
     let rows: Vec<Value> = found.try_collect().await?;
     let mut stored: HashMap<String, u64> = HashMap::with_capacity(rows.len());
     for row in &rows {
@@ -317,8 +341,9 @@ async fn compare(run: &Run) -> Result<(), Failed> {
         }
     }
     let new = written.iter().filter(|(id, at)| id.starts_with("new") && at.is_some()).count();
-    println!("{} items, {} expected; {} written meanwhile", stored.len(), run.items + new, written.len());
-    if stored.len() != run.items + new || wrong > 0 || !run.errors.lock().unwrap().is_empty() {
+    let expected = run.items + new;
+    println!("{} items, {expected} expected; {} written meanwhile", stored.len(), written.len());
+    if stored.len() != expected || wrong > 0 || !run.errors.lock().unwrap().is_empty() {
         return Err("the split was noticed".into());
     }
     println!("nobody noticed anything");
