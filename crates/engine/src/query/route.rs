@@ -4,11 +4,10 @@
 //! query may name partition keys as well, and what it excludes need not be asked. What is left is
 //! cut along the partitions into units of work, in EPK order.
 //!
-//! The service answers a query whole when the request names what lies in one partition, and rows of
-//! several partitions one partition after the other. It does not merge: an ORDER BY, an aggregate
-//! and the like over a whole container go back to the client with a plan of how to merge what the
-//! single partitions answer, also while there is only one. It decides by what the request names,
-//! not by what the filter pins.
+//! The service answers a query whole when one partition has all of the answer, and rows of several
+//! partitions one partition after the other. It does not merge: an ORDER BY, an aggregate and the
+//! like over several partitions go back to the client with a plan of how to merge what the single
+//! partitions answer. It decides by what the request names, not by what the filter pins.
 
 use partita_model::{EpkRange, Error, KeyPart, PartitionKeyHeader, Result};
 use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
@@ -109,10 +108,7 @@ pub(super) fn check(
         ));
     }
     let partitions = container.partitions.iter().filter(|p| p.epks.overlaps(&area.range)).count();
-    // A container that happens to have one partition may have more tomorrow: what names all of it
-    // is planned by the client today.
-    let one = partitions <= 1 && (!whole || definition.system_key);
-    if request.serving == Serving::Global || one || !must_merge(facts) {
+    if request.serving == Serving::Global || partitions <= 1 || !must_merge(facts) {
         return Ok(());
     }
     let plan = plan(&PlanRequest {
