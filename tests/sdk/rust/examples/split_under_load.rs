@@ -271,8 +271,13 @@ impl Feed {
         let scope = FeedScope::full_container();
         let mut pages =
             run.container.query_change_feed::<Value>(scope, start, Some(options)).await?;
-        while let Some(page) = pages.next().await {
+        // A range that has nothing gives an empty page; the other may have more.
+        let mut empty = 0;
+        while empty < 2
+            && let Some(page) = pages.next().await
+        {
             let page = page?;
+            empty = if page.items().is_empty() { empty + 1 } else { 0 };
             let mut followed = run.followed.lock().unwrap();
             for item in page.items().iter().filter_map(|change| change.current()) {
                 let (id, version) = (item["id"].as_str(), item["version"].as_u64());
@@ -281,9 +286,6 @@ impl Feed {
                 };
                 let last = followed.entry(id.to_owned()).or_insert(version);
                 *last = version.max(*last);
-            }
-            if page.items().is_empty() {
-                break;
             }
         }
         self.0 = Some(pages.to_continuation_token()?);
