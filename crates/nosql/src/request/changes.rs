@@ -52,7 +52,9 @@ mod tests {
     fn read(pairs: &[(HeaderName, &'static str)]) -> Result<ChangesRequest> {
         let mut map =
             HeaderMap::from_iter([(headers::A_IM, HeaderValue::from_static("incremental feed"))]);
-        map.extend(pairs.iter().map(|(name, text)| (name.clone(), HeaderValue::from_static(text))));
+        for (name, text) in pairs {
+            map.insert(name.clone(), HeaderValue::from_static(text));
+        }
         let container = ContainerPath { database: "d".into(), container: "c".into() };
         match changes(container, Headers(&map))? {
             Op::ReadChanges { request, .. } => Ok(*request),
