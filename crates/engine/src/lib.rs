@@ -40,6 +40,7 @@ mod record;
 mod resources;
 mod session;
 mod throughput;
+mod totals;
 mod wait;
 
 pub use catalog::{

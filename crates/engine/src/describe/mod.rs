@@ -25,6 +25,7 @@ use crate::op::{
     PartitionDescription, PartitionFigures, PartitionReport,
 };
 use crate::throughput::HotKey;
+use crate::totals::total;
 
 /// The hottest are at hand and cost nothing: so many are always told.
 const HOTTEST_MIN: usize = 10;
@@ -78,8 +79,8 @@ impl Database {
     fn figures(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionFigures> {
         let (meter, now) = (&partition.meter, self.clock.monotonic_nanos());
         Ok(PartitionFigures {
-            items: items(view)?,
-            bytes: size(count(view, &keys::total(Total::Bytes))?),
+            items: total(view, Total::Items)?,
+            bytes: total(view, Total::Bytes)?,
             provisioned_ru: meter.provisioned_ru(),
             consumed_ru: meter.consumed_ru(),
             ru_per_second: meter.ru_last_minute(now),
@@ -119,7 +120,7 @@ impl Database {
         let items = |partition: &Partition| {
             // A partition that just went away has nothing left to copy.
             let view = self.store.snapshot(partition.id).ok()?;
-            items(&*view).ok().map(|items| items as f64)
+            total(&*view, Total::Items).ok().map(|items| items as f64)
         };
         let is_source = |known: &&Partition| found.sources.contains(&known.range_id);
         let here: f64 = container.partitions.iter().filter(is_source).filter_map(items).sum();
@@ -169,10 +170,6 @@ impl Database {
         let (items, bytes) = (size(items), size(bytes));
         Ok(LogicalPartition { key, epk, range_id: partition.range_id, items, bytes })
     }
-}
-
-fn items(view: &dyn Snapshot) -> Result<u64> {
-    Ok(size(count(view, &keys::total(Total::Items))?))
 }
 
 fn count(view: &dyn Snapshot, key: &[u8]) -> Result<i64> {

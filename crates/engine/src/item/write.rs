@@ -206,12 +206,10 @@ impl Database {
         if version.is_none_or(|version| place.container.policy(version).is_some()) {
             return Ok(None);
         }
-        let catalog = self.catalog.current();
-        let container = catalog.containers(rid.database).find(|container| container.rid == rid);
-        let container = container.ok_or_else(|| {
+        let container = self.container_by_rid(rid).ok_or_else(|| {
             Error::retry_with("The container was changed while the request was served: retry")
         })?;
-        Ok(Some(Place::new(Arc::clone(container), place.key.clone(), place.id.clone())))
+        Ok(Some(Place::new(container, place.key.clone(), place.id.clone())))
     }
 
     fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {

@@ -165,8 +165,6 @@ impl Database {
 
     /// A container that is still there and whose partitions stay where they are.
     fn tidy_container(&self, rid: ContainerRid) -> Option<Arc<Container>> {
-        let catalog = self.catalog.current();
-        let container = catalog.containers(rid.database).find(|known| known.rid == rid)?;
-        container.moves.is_empty().then(|| Arc::clone(container))
+        self.container_by_rid(rid).filter(|container| container.moves.is_empty())
     }
 }

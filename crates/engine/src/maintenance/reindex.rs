@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use partita_model::Result;
 use partita_storage::{
-    Batch, Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, StorageError, counter,
+    Batch, Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, StorageError,
 };
 
 use super::pass::Pass;
@@ -31,6 +31,7 @@ use crate::database::Database;
 use crate::item::brought_over;
 use crate::keys::{self, Total};
 use crate::record::ItemRecord;
+use crate::totals::total;
 use crate::wait::block_on;
 
 impl Database {
@@ -45,8 +46,7 @@ impl Database {
     }
 
     pub(super) fn is_gone(&self, container: &Container) -> bool {
-        let catalog = self.catalog.current();
-        !catalog.containers(container.rid.database).any(|known| known.rid == container.rid)
+        self.container_by_rid(container.rid).is_none()
     }
 
     /// Goes on with the walk over a container.
@@ -78,10 +78,7 @@ impl Database {
     fn count_items(&self, container: &Container) -> Result<u64> {
         let mut items = 0;
         for partition in &container.partitions {
-            let view = self.store.snapshot(partition.id)?;
-            let total = view.get(Space::Meta, &keys::total(Total::Items))?;
-            let count = total.map_or(Ok(0), |record| counter(&record.value))?;
-            items += u64::try_from(count).unwrap_or(0);
+            items += total(&*self.store.snapshot(partition.id)?, Total::Items)?;
         }
         Ok(items)
     }

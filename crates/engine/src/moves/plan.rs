@@ -7,11 +7,13 @@ use partita_model::{Epk, EpkRange, Error, Lsn, Result};
 use partita_storage::PartitionId;
 
 use super::choose;
-use super::triggers::{partitions_needed, stored_bytes};
+use super::triggers::partitions_needed;
 use crate::catalog::{Changes, Container, Move, Partition};
 use crate::context::Work;
 use crate::database::Database;
+use crate::keys::Total;
 use crate::op::{ContainerPath, Outcome, SplitAt};
+use crate::totals::total;
 
 impl Database {
     pub(crate) async fn split_partition(
@@ -80,7 +82,8 @@ impl Database {
                 "The container's throughput needs {needed} partitions: lower it before merging"
             )));
         }
-        let stored = |partition: &Partition| stored_bytes(&*self.store.snapshot(partition.id)?);
+        let stored =
+            |partition: &Partition| total(&*self.store.snapshot(partition.id)?, Total::Bytes);
         let (bytes, bytes_max) =
             (stored(left)? + stored(right)?, self.settings.partitions.bytes_max);
         if bytes > bytes_max {

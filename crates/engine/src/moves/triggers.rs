@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use partita_model::{ErrorKind, Result};
-use partita_storage::{Snapshot, Space, counter};
 
 use super::choose;
 use crate::catalog::{Container, Partition};
 use crate::database::Database;
-use crate::keys::{self, Total};
+use crate::keys::Total;
 use crate::op::SplitAt;
+use crate::totals::total;
 use crate::wait::block_on;
 
 /// A partition is looked at when it has grown by one part of this many of what it may hold.
@@ -61,13 +61,6 @@ pub(super) fn partitions_needed(database: &Database, container: &Container) -> u
     usize::try_from(needed).unwrap_or(usize::MAX).max(1)
 }
 
-/// The bytes of a partition's items.
-pub(super) fn stored_bytes(view: &dyn Snapshot) -> Result<u64> {
-    let record = view.get(Space::Meta, &keys::total(Total::Bytes))?;
-    let bytes = record.map_or(Ok(0), |record| counter(&record.value))?;
-    Ok(u64::try_from(bytes).unwrap_or(0))
-}
-
 impl Database {
     /// Notes that so many bytes were written to a partition.
     pub(crate) fn note_growth(&self, partition: &Partition, bytes: u64) {
@@ -104,7 +97,7 @@ impl Database {
             if !partition.growth.is_at_least(self.bytes_worth_a_look()) && !for_throughput {
                 continue;
             }
-            let bytes = stored_bytes(&*self.store.snapshot(partition.id)?)?;
+            let bytes = total(&*self.store.snapshot(partition.id)?, Total::Bytes)?;
             if bytes <= self.settings.partitions.bytes_max {
                 partition.growth.settle();
             }

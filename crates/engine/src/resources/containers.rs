@@ -6,18 +6,19 @@ use partita_model::{
     ContainerDefinition, ContainerRid, Epoch, Error, Lsn, Result, Throughput, Value,
 };
 use partita_query::Filter;
-use partita_storage::{PartitionId, Space, counter};
+use partita_storage::PartitionId;
 
 use super::offers::check_fixed_throughput;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Changes, Container, Partition, Policies};
 use crate::context::Work;
 use crate::database::Database;
-use crate::keys::{self, Total};
+use crate::keys::Total;
 use crate::op::{
     Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
     PartitionStatistics,
 };
+use crate::totals::total;
 
 /// New partitions have a first commit behind them, as it were: LSN 0 in a session token would mean
 /// "nothing seen".
@@ -188,12 +189,7 @@ impl Database {
         let mut partitions = Vec::with_capacity(container.partitions.len());
         for partition in &container.partitions {
             let view = self.store.snapshot(partition.id)?;
-            let read = |which| -> Result<u64> {
-                let record = view.get(Space::Meta, &keys::total(which))?;
-                let count = record.map_or(Ok(0), |record| counter(&record.value))?;
-                Ok(u64::try_from(count).unwrap_or(0))
-            };
-            let (items, bytes) = (read(Total::Items)?, read(Total::Bytes)?);
+            let (items, bytes) = (total(&*view, Total::Items)?, total(&*view, Total::Bytes)?);
             partitions.push(PartitionStatistics { range_id: partition.range_id, items, bytes });
         }
         Ok(Outcome::Statistics { partitions })

@@ -11,15 +11,15 @@ use partita_model::{
     limits,
 };
 use partita_query::Filter;
-use partita_storage::{Space, counter};
 
 use super::{check_unchanged, page};
 use crate::catalog::{Changes, Container, Observed, Offer, Partition};
 use crate::context::Work;
 use crate::database::Database;
-use crate::keys::{self, Total};
+use crate::keys::Total;
 use crate::op::{Change, Condition, Migrate, OfferChange, Outcome, PageRequest};
 use crate::throughput::slot_count;
+use crate::totals::total;
 
 const OFFER_RID_BITS: u32 = 24;
 
@@ -187,10 +187,7 @@ impl Database {
         if let Some(bytes) = partition.meter.bytes() {
             return Ok(bytes);
         }
-        let view = self.store.snapshot(partition.id)?;
-        let total = view.get(Space::Meta, &keys::total(Total::Bytes))?;
-        let bytes = total.map_or(Ok(0), |record| counter(&record.value))?;
-        Ok(u64::try_from(bytes).unwrap_or(0))
+        total(&*self.store.snapshot(partition.id)?, Total::Bytes)
     }
 }
 
