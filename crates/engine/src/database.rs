@@ -301,8 +301,8 @@ impl Database {
                 self.list_containers(work, &database, filter.as_ref(), &page)
             }
             Op::ContainerStatistics { container } => self.container_statistics(work, &container),
-            Op::ListPartitions { container, known } => {
-                self.list_partitions(work, &container, known.as_ref())
+            Op::ListPartitions { container, known, incremental } => {
+                self.list_partitions(work, &container, known.as_ref(), incremental)
             }
             Op::DescribePartitions { container, top } => {
                 self.describe_partitions(work, &container, top)

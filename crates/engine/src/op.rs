@@ -17,7 +17,7 @@ mod users;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
+    Charge, Epk, EpkRange, Epoch, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
     ThroughputBucket, Value,
 };
 use partita_query::Filter;
@@ -152,10 +152,12 @@ pub enum Op {
     ContainerStatistics {
         container: ContainerPath,
     },
-    /// The partition key ranges. `known` is the epoch the client has seen.
+    /// The partition key ranges. `known` is the ETag of those that the client has seen.
     ListPartitions {
         container: ContainerPath,
         known: Option<EtagPattern>,
+        /// Only those that came since.
+        incremental: bool,
     },
     /// What every partition holds, and the `top` largest logical partitions.
     DescribePartitions {
@@ -375,10 +377,12 @@ pub enum Outcome {
     Statistics {
         partitions: Vec<PartitionStatistics>,
     },
-    /// `unchanged` when the client's epoch is the current one.
+    /// `unchanged` when the client's ETag is the current one. With `since`, the partitions that
+    /// began to serve after that epoch are all that the client does not know.
     Partitions {
         etag: String,
         unchanged: bool,
+        since: Option<Epoch>,
     },
     PartitionReport(Box<PartitionReport>),
     KeyLocation(Box<KeyLocation>),

@@ -141,7 +141,8 @@ fn encode_partition(partition: &Partition) -> Value {
         .with("id", integer(partition.id.0))
         .with("min", partition.epks.min.to_string())
         .with("max", partition.epks.max.to_string())
-        .with("parents", parents.collect::<Vec<Value>>());
+        .with("parents", parents.collect::<Vec<Value>>())
+        .with("since", integer(partition.since.0));
     Value::from(fields.0)
 }
 
@@ -151,7 +152,12 @@ fn partition(value: &Value) -> Result<Partition> {
     let epks = EpkRange { min: epk("min")?, max: epk("max")? };
     let parents = fields.range_ids("parents")?;
     let id = PartitionId(fields.number("id")?);
-    Ok(Partition::new(fields.number("rangeId")?, id, epks, parents))
+    // Records from before this was kept say nothing of it: to any client their ranges are old.
+    let since = match fields.value.get("since") {
+        Some(_) => Epoch(fields.number("since")?),
+        None => Epoch::default(),
+    };
+    Ok(Partition { since, ..Partition::new(fields.number("rangeId")?, id, epks, parents) })
 }
 
 fn encode_move(under_way: &Move) -> Value {

@@ -88,6 +88,8 @@ pub struct Partition {
     pub epks: EpkRange,
     /// All ancestors by split, oldest first.
     pub parents: Vec<u32>,
+    /// The first epoch that it serves in.
+    pub since: Epoch,
     /// What it uses, and how much it may.
     pub meter: Arc<Meter>,
     pub(crate) rids: Arc<RidSource>,
@@ -108,6 +110,7 @@ impl Partition {
             id,
             epks,
             parents,
+            since: Epoch::default(),
             meter: Arc::new(Meter::new()),
             rids: Arc::new(RidSource::new(range_id)),
             shapes: Arc::new(KnownShapes::new()),

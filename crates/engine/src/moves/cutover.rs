@@ -117,8 +117,9 @@ fn with_targets(container: &Container, under_way: &Move) -> Option<Container> {
     let mut changed = container.clone();
     let done = changed.moves.remove(at);
     changed.partitions.retain(|partition| !done.sources.contains(&partition.range_id));
-    changed.partitions.extend(done.targets);
-    changed.partitions.sort_by(|a, b| a.epks.min.cmp(&b.epks.min));
     changed.epoch = Epoch(container.epoch.0 + 1);
+    let since = changed.epoch;
+    changed.partitions.extend(done.targets.into_iter().map(|target| Partition { since, ..target }));
+    changed.partitions.sort_by(|a, b| a.epks.min.cmp(&b.epks.min));
     Some(changed)
 }

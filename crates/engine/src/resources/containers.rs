@@ -200,16 +200,21 @@ impl Database {
         work: &mut Work<'_>,
         path: &ContainerPath,
         known: Option<&EtagPattern>,
+        incremental: bool,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
         let container = self.item_container(work, path)?.container;
-        let etag = ranges_etag(&container);
+        let etag = ranges_etag(&container, container.epoch);
         let unchanged = match known {
             Some(EtagPattern::Exact(known)) => *known == etag,
             Some(EtagPattern::Any) => true,
             None => false,
         };
-        Ok(Outcome::Partitions { etag, unchanged })
+        let since = match known {
+            Some(EtagPattern::Exact(known)) if incremental => known_epoch(&container, known),
+            Some(_) | None => None,
+        };
+        Ok(Outcome::Partitions { etag, unchanged, since })
     }
 
     fn known_container(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Arc<Container>> {
@@ -265,11 +270,13 @@ fn policies_after(old: &Container, definition: &ContainerDefinition) -> Policies
     policies
 }
 
-/// Changes with the partitions, and with a move that begins: its sources are shown as splitting.
-fn ranges_etag(container: &Container) -> String {
-    let target = container.moves.first().and_then(|under_way| under_way.targets.first());
-    match target {
-        Some(target) => format!("{}.{}", container.epoch.0, target.range_id),
-        None => container.epoch.0.to_string(),
-    }
+/// The ETag of the ranges of an epoch. Another container of the same name has others.
+fn ranges_etag(container: &Container, epoch: Epoch) -> String {
+    format!("{}-{}", container.rid.container, epoch.0)
+}
+
+/// The epoch that an ETag of this container's ranges stands for.
+fn known_epoch(container: &Container, etag: &str) -> Option<Epoch> {
+    let epoch = Epoch(etag.rsplit_once('-')?.1.parse().ok()?);
+    (epoch <= container.epoch && etag == ranges_etag(container, epoch)).then_some(epoch)
 }

@@ -84,7 +84,8 @@ pub(super) fn ranges(container: ContainerPath, incoming: Incoming<'_>) -> Result
             // still a bad request.
             incoming.headers.page()?;
             let known = incoming.headers.etag(&http::header::IF_NONE_MATCH)?;
-            Ok(Op::ListPartitions { container, known })
+            let incremental = incoming.headers.text(&headers::A_IM)?.is_some();
+            Ok(Op::ListPartitions { container, known, incremental })
         }
         _ => Err(not_allowed(incoming.method, "the partition key ranges", "GET")),
     }

@@ -17,7 +17,7 @@ use partita_engine::{
     Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, Reply, Served,
 };
 use partita_gateway::Response;
-use partita_model::{Charge, Etag, IndexingMode, Object, Value};
+use partita_model::{Charge, Epoch, Etag, IndexingMode, Object, Value};
 
 use crate::error::Failure;
 use crate::headers;
@@ -153,7 +153,9 @@ fn success(
             let rows = containers.iter().map(|container| container.to_value()).collect();
             feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
         }
-        Outcome::Partitions { etag, unchanged } => ranges(&etag, unchanged, container, headers),
+        Outcome::Partitions { etag, unchanged, since } => {
+            ranges(&etag, container.filter(|_| !unchanged), since, headers)
+        }
         Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
         Outcome::RecentQueries { queries } => ok(headers, admin::queries(&queries, container)),
         Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
@@ -265,16 +267,16 @@ fn container_reply(
 
 fn ranges(
     etag: &str,
-    unchanged: bool,
-    container: Option<&Container>,
+    changed: Option<&Container>,
+    since: Option<Epoch>,
     mut headers: HeaderMap,
 ) -> Response {
     let etag = quoted(etag);
     headers::put(&mut headers, header::ETAG, etag.clone());
-    let Some(container) = container.filter(|_| !unchanged) else {
+    let Some(container) = changed else {
         return empty(StatusCode::NOT_MODIFIED, headers);
     };
-    let rows = partitions::ranges(container, &etag);
+    let rows = partitions::ranges(container, since, &etag);
     feed(&container.rid.to_string(), "PartitionKeyRanges", rows, None, headers)
 }
 

@@ -130,3 +130,30 @@ fn a_boundary_lies_strictly_inside() {
     bench.settle();
     bench.partitions();
 }
+
+#[test]
+fn a_client_that_knows_the_ranges_is_told_of_new_ones_only() {
+    let mut bench = Bench::new();
+    bench.make_container(12_000, KEY_PK);
+    let (first, all) = bench.news(None);
+    assert_eq!(all, [0, 1]);
+    planned(&bench.split(1, SplitAt::Midpoint));
+    assert_eq!(bench.news(Some(&first)), (first.clone(), vec![]), "nobody knows of it yet");
+    bench.settle();
+    let (second, news) = bench.news(Some(&first));
+    assert_eq!(news, [2, 3]);
+    planned(&bench.split(2, SplitAt::Midpoint));
+    bench.settle();
+    let (third, news) = bench.news(Some(&second));
+    assert_eq!(news, [4, 5]);
+    assert_eq!(bench.news(Some(&first)), (third.clone(), vec![4, 5, 3]), "both splits at once");
+    bench = bench.reopened();
+    assert_eq!(bench.news(Some(&second)), (third.clone(), vec![4, 5]), "after a restart, too");
+    assert_eq!(bench.news(Some(&third)), (third.clone(), vec![]));
+    planned(&bench.merge([4, 5]));
+    bench.settle();
+    assert_eq!(bench.news(Some(&third)).1, [6]);
+    for foreign in ["", "1-99", "x", "9-0", "-"] {
+        assert_eq!(bench.news(Some(foreign)).1, [0, 6, 3], "{foreign}");
+    }
+}

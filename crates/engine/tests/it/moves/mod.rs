@@ -9,7 +9,9 @@ mod triggers;
 
 use std::collections::BTreeMap;
 
-use partita_engine::{Maintenance, MaintenanceBudget, Op, Outcome, Partition, Scope, SplitAt};
+use partita_engine::{
+    EtagPattern, Maintenance, MaintenanceBudget, Op, Outcome, Partition, Scope, SplitAt,
+};
 use partita_model::{Epk, Value};
 
 use crate::harness::*;
@@ -39,7 +41,8 @@ impl Bench {
 
     /// The partitions, which cover everything once and in order.
     pub(crate) fn partitions(&self) -> Vec<Partition> {
-        let reply = self.run(Op::ListPartitions { container: path(), known: None });
+        let list = Op::ListPartitions { container: path(), known: None, incremental: false };
+        let reply = self.run(list);
         let partitions = reply.container.unwrap().partitions.clone();
         assert_eq!(partitions.first().unwrap().epks.min, Epk::min());
         assert_eq!(partitions.last().unwrap().epks.max, Epk::max());
@@ -52,6 +55,19 @@ impl Bench {
 
     pub(crate) fn range_ids(&self) -> Vec<u32> {
         self.partitions().iter().map(|partition| partition.range_id).collect()
+    }
+
+    /// The ETag of the ranges, and the ids of those that came after the ones of another ETag.
+    pub(crate) fn news(&self, known: Option<&str>) -> (String, Vec<u32>) {
+        let known = known.map(|etag| EtagPattern::Exact(etag.to_owned()));
+        let reply = self.run(Op::ListPartitions { container: path(), known, incremental: true });
+        let Ok(Outcome::Partitions { etag, unchanged, since }) = reply.result else { panic!() };
+        let partitions = &reply.container.unwrap().partitions;
+        let is_news = |partition: &&Partition| since.is_none_or(|since| partition.since > since);
+        let news = partitions.iter().filter(is_news).map(|partition| partition.range_id);
+        let news: Vec<u32> = news.collect();
+        assert_eq!(unchanged, news.is_empty());
+        (etag, news)
     }
 
     /// All items by id.
