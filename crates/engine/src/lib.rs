@@ -38,6 +38,7 @@ mod pricing;
 mod query;
 mod record;
 mod resources;
+mod script_runtime;
 mod session;
 mod throughput;
 mod totals;
@@ -56,5 +57,9 @@ pub use describe::{Alert, AlertKind, PartitionMetrics, Watch};
 pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;
+pub use script_runtime::{
+    HostItem, HostLink, HostPage, HostQuery, HostWrite, Script, ScriptCall, ScriptEnd, ScriptHost,
+    ScriptRole, ScriptRuntime, WriteKind,
+};
 pub use throughput::{Demand, HotKey, LargeKey, Meter, Priority, ThroughputMode};
 pub use wait::block_on;
