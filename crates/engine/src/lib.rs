@@ -58,8 +58,8 @@ pub use index::ServedPolicy;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;
 pub use script_runtime::{
-    HostItem, HostLink, HostPage, HostQuery, HostWrite, Script, ScriptCall, ScriptEnd, ScriptHost,
-    ScriptRole, ScriptRuntime, WriteKind,
+    HostItem, HostLink, HostPage, HostQuery, HostTarget, HostWrite, Script, ScriptCall, ScriptEnd,
+    ScriptHost, ScriptRole, ScriptRuntime, WriteKind,
 };
 pub use throughput::{Demand, HotKey, LargeKey, Meter, Priority, ThroughputMode};
 pub use wait::block_on;

@@ -87,7 +87,7 @@ pub struct ScriptEnd {
 /// those before it, all of them in one transaction. Errors are for the script to handle; they have
 /// the kind that a client would get.
 pub trait ScriptHost {
-    /// The operation as the container's items see it.
+    /// Writes a document; the stored one, with its system properties.
     fn write(&mut self, write: HostWrite<'_>) -> Result<HostItem>;
 
     /// None: the client has this version already.
@@ -109,12 +109,26 @@ pub enum HostLink<'a> {
     Rid(&'a str),
 }
 
-/// A document that a script writes. Documents are JSON text.
+/// A document that a script writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostWrite<'a> {
-    Create { document: &'a str, indexing: Indexing },
-    Upsert { document: &'a str, indexing: Indexing, if_match: Option<&'a str> },
-    Replace { item: HostLink<'a>, document: &'a str, indexing: Indexing, if_match: Option<&'a str> },
+pub struct HostWrite<'a> {
+    pub target: HostTarget<'a>,
+    /// JSON text.
+    pub document: &'a str,
+    pub indexing: Indexing,
+    /// The ETag that the stored version must have.
+    pub if_match: Option<&'a str>,
+}
+
+/// What becomes of a document that a script writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostTarget<'a> {
+    /// A new item.
+    Create,
+    /// The item of its id, new or not.
+    Upsert,
+    /// The new version of this item.
+    Replace(HostLink<'a>),
 }
 
 /// A stored document, with its system properties.
