@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::http::{HeaderMap, Method, StatusCode, Uri};
 use bytes::Bytes;
@@ -48,12 +48,32 @@ pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
+    pub delivery: Delivery,
+}
+
+/// How a response reaches its client. Other than at once is for those who test what their program
+/// does on a bad day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Wait so long.
+    pub delay: Duration,
+    /// Send nothing: the connection ends, or of HTTP/2 the stream.
+    pub dropped: bool,
 }
 
 impl Response {
     /// A response without headers.
     pub fn new(status: StatusCode, body: impl Into<Bytes>) -> Response {
-        Response { status, headers: HeaderMap::new(), body: body.into() }
+        Response::with_headers(status, HeaderMap::new(), body)
+    }
+
+    /// A response with these headers.
+    pub fn with_headers(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: impl Into<Bytes>,
+    ) -> Response {
+        Response { status, headers, body: body.into(), delivery: Delivery::default() }
     }
 }
 

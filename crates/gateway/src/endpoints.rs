@@ -6,6 +6,7 @@
 //! | `/ready` | 200 if requests can be served; 503 while draining or after a failed write |
 //! | `/status` | JSON: version, uptime, connections, the store |
 //! | `/metrics` | counters in the OpenMetrics text format |
+//! | `/_compat` | JSON: what of the service's API is there |
 //! | `/_explorer/emulator.pem` | the TLS certificate, for clients that want to trust it |
 //!
 //! None of them tells anything of the data. Other methods than GET and HEAD, and all other paths,
@@ -42,6 +43,7 @@ pub(crate) struct Endpoints {
     pub(crate) certificate_pem: Bytes,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) status: StatusSource,
+    pub(crate) compat: Bytes,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -62,6 +64,7 @@ impl Endpoints {
             "/ready" => Some(self.ready()),
             "/status" => Some(respond(StatusCode::OK, JSON, self.status_json())),
             "/metrics" => Some(respond(StatusCode::OK, METRICS, self.telemetry.render())),
+            "/_compat" => Some(respond(StatusCode::OK, JSON, self.compat.clone())),
             "/_explorer/emulator.pem" => {
                 Some(respond(StatusCode::OK, PEM, self.certificate_pem.clone()))
             }

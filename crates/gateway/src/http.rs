@@ -4,7 +4,6 @@
 //! copied; a body of one frame is passed on as it is; nothing is spawned. A panic in the door is
 //! caught here, answered, logged and counted, and ends nothing but its own request.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +20,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::body::BodyLimits;
-use crate::door::{Door, Refusal, Request, Response, Scheme};
+use crate::door::{Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
 use crate::pool::panic_text;
 use crate::progress::Progress;
@@ -49,7 +48,7 @@ pub(crate) struct Origin {
 pub(crate) async fn answer(
     origin: Arc<Origin>,
     request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
+) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
     let received = Instant::now();
     let _busy = origin.progress.begin(received);
     let site = &*origin.site;
@@ -76,13 +75,26 @@ pub(crate) async fn answer(
         peer: origin.peer,
     };
     match catch_panic(async { site.door.handle(request).await }).await {
-        Ok(response) => Ok(finish(response, form)),
+        Ok(response) => deliver(response, form).await,
         Err(message) => {
             tracing::error!(peer = %origin.peer, "a request panicked: {message}");
             site.telemetry.panicked();
             Ok(finish(site.door.refuse(Refusal::Panicked), form))
         }
     }
+}
+
+/// The door wants the client to get no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the door dropped the answer")]
+pub(crate) struct Dropped;
+
+async fn deliver(response: Response, form: Form) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
+    let Delivery { delay, dropped } = response.delivery;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    if dropped { Err(Dropped) } else { Ok(finish(response, form)) }
 }
 
 /// What of a request decides the form of its response.
@@ -115,7 +127,7 @@ fn refuse(site: &Site, refusal: Refusal, form: Form) -> hyper::Response<Full<Byt
 }
 
 fn finish(response: Response, form: Form) -> hyper::Response<Full<Bytes>> {
-    let Response { status, mut headers, mut body } = response;
+    let Response { status, mut headers, mut body, .. } = response;
     // The length is ours to say: hyper writes it from the body.
     headers.remove(CONTENT_LENGTH);
     if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {

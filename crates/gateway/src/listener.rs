@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -37,6 +38,8 @@ pub struct Services {
     pub status: Arc<dyn Fn() -> ServiceStatus + Send + Sync>,
     /// Shown in `/status`.
     pub version: &'static str,
+    /// The JSON of `/_compat`: what of the service's API is there.
+    pub compat: Bytes,
 }
 
 /// A server that has its addresses and is ready to serve.
@@ -87,6 +90,7 @@ impl Server {
                 certificate_pem: services.certificate.pem(),
                 telemetry: Arc::clone(&services.telemetry),
                 status: services.status,
+                compat: services.compat,
                 shutdown: shutdown.clone(),
             },
             bodies: BodyLimits {

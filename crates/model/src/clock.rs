@@ -4,6 +4,7 @@
 //! [`Clock`] and an [`Entropy`], real ones by the binary, scripted ones by tests, so that a run can
 //! be repeated exactly.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What time it is.
@@ -46,6 +47,48 @@ impl Clock for FixedClock {
 
     fn monotonic_nanos(&self) -> u64 {
         self.elapsed_nanos.load(Ordering::SeqCst)
+    }
+}
+
+/// Another clock's time, and some more: for those who test what becomes of their items in a week.
+/// Durations are not touched.
+pub struct ShiftedClock {
+    real: Arc<dyn Clock>,
+    ahead_millis: AtomicU64,
+}
+
+impl ShiftedClock {
+    /// A clock that shows what the real one shows, until it is told to go ahead.
+    pub fn new(real: Arc<dyn Clock>) -> ShiftedClock {
+        ShiftedClock { real, ahead_millis: AtomicU64::new(0) }
+    }
+
+    /// Goes ahead by so much; by how much in all. There is no way back: what was seen to expire
+    /// must not return.
+    pub fn advance_millis(&self, millis: u64) -> u64 {
+        let ahead = |ahead: u64| Some(ahead.saturating_add(millis));
+        let update = self.ahead_millis.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ahead);
+        update.unwrap_or_default().saturating_add(millis)
+    }
+
+    /// By how much it is ahead.
+    pub fn ahead_millis(&self) -> u64 {
+        self.ahead_millis.load(Ordering::SeqCst)
+    }
+
+    /// What the real clock shows.
+    pub fn real_unix_millis(&self) -> u64 {
+        self.real.unix_millis()
+    }
+}
+
+impl Clock for ShiftedClock {
+    fn unix_millis(&self) -> u64 {
+        self.real.unix_millis().saturating_add(self.ahead_millis())
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.real.monotonic_nanos()
     }
 }
 

@@ -38,7 +38,7 @@ pub mod policy;
 pub mod usage;
 pub mod value;
 
-pub use clock::{Clock, Entropy, FixedClock, SeededEntropy};
+pub use clock::{Clock, Entropy, FixedClock, SeededEntropy, ShiftedClock};
 pub use consistency::Consistency;
 pub use document::{
     Document, Leaf, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp,

@@ -99,7 +99,7 @@ pub(crate) fn read(link: AdminLink, method: &Method, body: &[u8]) -> Result<Op> 
     }
 }
 
-fn not_allowed(method: &Method, accepted: &str) -> Error {
+pub(crate) fn not_allowed(method: &Method, accepted: &str) -> Error {
     Error::method_not_allowed(format!("The method {method} is not allowed here: use {accepted}."))
 }
 

@@ -17,7 +17,10 @@ use crate::token;
 /// When a signature counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
+    /// The database's time, which resource tokens end by.
     pub(crate) now_unix_seconds: u64,
+    /// The time that clients sign with: another one only where the database's was put forward.
+    pub(crate) signed_unix_seconds: u64,
     pub(crate) skew_seconds_max: u64,
 }
 
@@ -47,7 +50,7 @@ pub(crate) fn authenticate(
             date: text(headers, &headers::DATE).unwrap_or_default(),
             http_date: text(headers, &http::header::DATE).unwrap_or_default(),
         };
-        let now = window.now_unix_seconds;
+        let now = window.signed_unix_seconds;
         match keys.verify(authorization, &signed, now, window.skew_seconds_max) {
             Ok(Principal::ReadWrite) => return Ok(Access::ReadWrite),
             Ok(Principal::ReadOnly) => return Ok(Access::ReadOnly),
@@ -89,6 +92,10 @@ mod tests {
         authenticate(keys, &method, &headers, &Address::new(&uri), window)
     }
 
+    fn window(now: u64, skew_seconds_max: u64) -> Window {
+        Window { now_unix_seconds: now, signed_unix_seconds: now, skew_seconds_max }
+    }
+
     fn vectors() -> (String, Vec<Value>) {
         let file = Value::parse(include_bytes!("../tests/data/auth-vectors.json")).unwrap();
         let rows = file.get("vectors").and_then(Value::as_array).unwrap().to_vec();
@@ -99,7 +106,7 @@ mod tests {
     fn every_recorded_signature_is_accepted() {
         let (key, rows) = vectors();
         let key = Some(Key::parse(&key).unwrap());
-        let window = Window { now_unix_seconds: SIGNED_AT, skew_seconds_max: 0 };
+        let window = window(SIGNED_AT, 0);
         let primary = Keys { primary: key.clone(), ..Keys::default() };
         let readonly = Keys { secondary_readonly: key, ..Keys::default() };
         assert_eq!(rows.len(), 14);
@@ -113,7 +120,7 @@ mod tests {
     fn a_recorded_signature_is_refused_with_another_key_or_too_late() {
         let (key, rows) = vectors();
         let other = Keys { primary: Some(Key::parse(&"A".repeat(88)).unwrap()), ..Keys::default() };
-        let window = Window { now_unix_seconds: SIGNED_AT + 901, skew_seconds_max: 900 };
+        let window = window(SIGNED_AT + 901, 900);
         let right = Keys { primary: Some(Key::parse(&key).unwrap()), ..Keys::default() };
         for row in &rows {
             let failure = check(row, &other, window).unwrap_err();
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_path_that_does_not_decode_tells_nothing_without_authorization() {
-        let window = Window { now_unix_seconds: SIGNED_AT, skew_seconds_max: 0 };
+        let window = window(SIGNED_AT, 0);
         let keys = Keys::default();
         let uri = http::Uri::from_static("/dbs/%ff");
         let address = Address::new(&uri);

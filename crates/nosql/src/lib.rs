@@ -15,7 +15,8 @@
 //!
 //! [`NoSqlDoor`] in `service` strings these together; it is the only file that says `async`, all
 //! others are plain functions. `headers` holds every header name once, `account` answers `GET /`,
-//! `admin` is about partitions (`/_partita/`), `session` and `text` write session tokens and other
+//! `admin` is about partitions (`/_partita/`), `controls` is for those who test a program (faults,
+//! a clock that can be put forward), `session` and `text` write session tokens and other
 //! short header texts, `token` is what the resource tokens of permissions say.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
@@ -25,6 +26,7 @@
 mod account;
 mod admin;
 mod auth;
+mod controls;
 mod error;
 mod feature;
 mod headers;
@@ -36,4 +38,5 @@ mod session;
 mod text;
 mod token;
 
+pub use controls::Controls;
 pub use service::{NoSqlDoor, NoSqlSettings};

@@ -116,6 +116,16 @@ impl<'a> Address<'a> {
         self.segments.raw_prefix(self.path, 4)
     }
 
+    /// The database and the container as the path writes them: by name, or by resource id.
+    pub(crate) fn names(&self) -> (Option<Cow<'a, str>>, Option<Cow<'a, str>>) {
+        let decoded = |segment: &&'a str| decode(segment).ok();
+        match self.segments.as_slice() {
+            ["dbs", database, "colls", container, ..] => (decoded(database), decoded(container)),
+            ["dbs", database, ..] => (decoded(database), None),
+            _ => (None, None),
+        }
+    }
+
     /// Does the path address this container by its names?
     pub(crate) fn is_by_names(&self, database: &str, name: &str) -> bool {
         let is = |segment: &str, text: &str| decode(segment).is_ok_and(|decoded| decoded == text);

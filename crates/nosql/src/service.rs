@@ -13,11 +13,12 @@ use partita_engine::{
     ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
 use partita_gateway::auth::Keys;
-use partita_gateway::{Door, Pool, PoolError, Refusal, Request, Response, Telemetry};
+use partita_gateway::{Delivery, Door, Pool, PoolError, Refusal, Request, Response, Telemetry};
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
 use crate::account;
 use crate::auth::{self, Window};
+use crate::controls::{self, Controls, Strike, Subject};
 use crate::error::Failure;
 use crate::headers::{self, Headers};
 use crate::link::Address;
@@ -38,6 +39,8 @@ pub struct NoSqlSettings {
     pub default_consistency: Consistency,
     /// How far a request's date may be from the server's.
     pub clock_skew_seconds: u64,
+    /// Controls for tests, if there are any.
+    pub controls: Option<Arc<Controls>>,
 }
 
 /// The NoSQL protocol on a database.
@@ -54,6 +57,7 @@ pub struct NoSqlDoor {
 struct Told {
     operation: &'static str,
     charge: Charge,
+    delivery: Delivery,
 }
 
 impl NoSqlDoor {
@@ -73,7 +77,8 @@ impl NoSqlDoor {
         let started = self.clock.monotonic_nanos();
         let activity_id = self.activity_id(&request.headers);
         let body = std::mem::take(&mut request.body);
-        let mut told = Told { operation: "Refused", charge: Charge::default() };
+        let mut told =
+            Told { operation: "Refused", charge: Charge::default(), delivery: Delivery::default() };
         let mut response = match self.serve(&request, body, &mut told).await {
             Ok(response) => response,
             Err(failed) => {
@@ -87,6 +92,7 @@ impl NoSqlDoor {
         };
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         response::seal(&mut response, activity_id, told.charge, nanos);
+        response.delivery = told.delivery;
         let (status, seconds) = (response.status.as_u16(), nanos as f64 / 1e9);
         self.telemetry.observe("nosql", told.operation, status, seconds, told.charge.0);
         response
@@ -99,9 +105,19 @@ impl NoSqlDoor {
         told: &mut Told,
     ) -> Result<Response, Box<Failed>> {
         let Request { method, uri, headers, .. } = request;
+        if let Some(target) = controls::route(uri.path()) {
+            told.operation = "Controls";
+            let controls = self.settings.controls.as_ref().ok_or_else(controls::switched_off)?;
+            return Ok(controls.answer(&target, request, &body)?);
+        }
         let address = Address::new(uri);
+        let now_unix_seconds = self.clock.unix_millis() / 1_000;
         let window = Window {
-            now_unix_seconds: self.clock.unix_millis() / 1_000,
+            now_unix_seconds,
+            signed_unix_seconds: match &self.settings.controls {
+                Some(controls) => controls.real_unix_seconds(),
+                None => now_unix_seconds,
+            },
             skew_seconds_max: self.settings.clock_skew_seconds,
         };
         let access = auth::authenticate(&self.settings.keys, method, headers, &address, window)?;
@@ -109,7 +125,19 @@ impl NoSqlDoor {
         let incoming = Incoming { method, headers: Headers(headers), body };
         let account = self.settings.default_consistency;
         match request::read(address.link()?, incoming, access, account)? {
-            Call::Database(call) => self.perform(*call, &address, told).await,
+            Call::Database(call) => {
+                (told.operation, _) = request::profile(&call.op);
+                if let Some(strike) = self.strike(&address, told.operation, headers) {
+                    told.delivery = strike.delivery;
+                    if let Some(failure) = strike.failure {
+                        return Err(failure.into());
+                    }
+                    if strike.unserved {
+                        return Ok(response::empty(StatusCode::OK, HeaderMap::new()));
+                    }
+                }
+                self.perform(*call, &address, told).await
+            }
             Call::Account => {
                 told.operation = "ReadAccount";
                 let host = account::host(uri, headers, request.local);
@@ -119,6 +147,27 @@ impl NoSqlDoor {
         }
     }
 
+    /// The fault that somebody ordered for a request like this.
+    fn strike(
+        &self,
+        address: &Address<'_>,
+        operation: &str,
+        headers: &HeaderMap,
+    ) -> Option<Strike> {
+        let controls = self.settings.controls.as_ref()?;
+        let (database, container) = address.names();
+        let client = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let subject = Subject {
+            database: database.as_deref(),
+            container: container.as_deref(),
+            operation,
+            client: client.unwrap_or_default(),
+        };
+        let strike = controls.strike(&subject, &*self.entropy)?;
+        tracing::debug!(fault = strike.id, operation, "a fault strikes");
+        Some(strike)
+    }
+
     async fn perform(
         &self,
         call: DatabaseCall,
@@ -126,8 +175,7 @@ impl NoSqlDoor {
         told: &mut Told,
     ) -> Result<Response, Box<Failed>> {
         let DatabaseCall { op, context, shape } = call;
-        let (operation, runs) = request::profile(&op);
-        told.operation = operation;
+        let (_, runs) = request::profile(&op);
         let sized = match &op {
             Op::ReadContainer { container, .. } | Op::ReplaceContainer { container, .. }
                 if shape.quota || shape.statistics =>

@@ -134,3 +134,13 @@ async fn a_head_beyond_its_limits_is_refused() {
     client.send(large).await;
     assert_eq!(client.reply().await.status, 200);
 }
+
+#[tokio::test]
+async fn an_answer_can_come_late_or_not_at_all() {
+    let server = start(|_| {});
+    let mut client = server.connect().await;
+    assert_eq!(client.get("/late").await.text(), "delivered");
+    client.send("GET /dropped HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    assert!(client.closed().await.is_empty(), "not a byte is sent");
+    assert_eq!(server.connect().await.get("/after").await.status, 200);
+}

@@ -124,3 +124,12 @@ async fn an_idle_connection_is_told_to_go_away() {
     server.metric("partita_connections_open 0").await;
     assert!(sender.ready().await.is_err());
 }
+
+#[tokio::test]
+async fn a_dropped_answer_ends_its_stream_and_no_other() {
+    let server = start(|_| {});
+    let mut sender = connect(&server).await;
+    let dropped = sender.send_request(request("GET", "/dropped", Bytes::new())).await;
+    assert!(dropped.is_err());
+    assert_eq!(exchange(&mut sender, "GET", "/late", Bytes::new()).await.1, "delivered");
+}

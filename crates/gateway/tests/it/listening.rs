@@ -1,5 +1,6 @@
 //! Addresses, the cap on connections, and very many connections.
 
+use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, TcpListener as StdListener};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ fn bind(listen: Vec<Listen>) -> Result<Server, BindError> {
         certificate,
         status: Arc::new(|| ServiceStatus { ready: true, details: "{}".to_string() }),
         version: "test",
+        compat: Bytes::from_static(b"{}"),
     };
     let settings = ServerSettings { listen, ..ServerSettings::default() };
     Server::bind(settings, services, Shutdown::new())

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::{HeaderValue, StatusCode};
 use partita_gateway::{
-    Certificate, CertificateSource, Door, Drained, Listen, Refusal, Request, Response, Server,
-    ServerSettings, ServiceStatus, Services, Shutdown, Telemetry,
+    Certificate, CertificateSource, Delivery, Door, Drained, Listen, Refusal, Request, Response,
+    Server, ServerSettings, ServiceStatus, Services, Shutdown, Telemetry,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -43,10 +43,18 @@ impl TestDoor {
                 self.gate.acquire().await.unwrap().forget();
                 Response::new(StatusCode::OK, "waited")
             }
+            "/dropped" => delivered(Delivery { dropped: true, ..Delivery::default() }),
+            "/late" => {
+                delivered(Delivery { delay: Duration::from_millis(30), ..Delivery::default() })
+            }
             "/large" => Response::new(StatusCode::OK, vec![b'x'; 32 * 1024 * 1024]),
             _ => echo(&request),
         }
     }
+}
+
+fn delivered(delivery: Delivery) -> Response {
+    Response { delivery, ..Response::new(StatusCode::OK, "delivered") }
 }
 
 /// Tells the request back, one fact per line.
@@ -116,6 +124,7 @@ pub(crate) fn start(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
             details: r#"{"store":"test"}"#.to_string(),
         }),
         version: "test",
+        compat: Bytes::from_static(b"{}"),
     };
     let server = Server::bind(settings, services, shutdown.clone()).unwrap();
     let address = server.addresses()[0];

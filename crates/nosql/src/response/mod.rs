@@ -96,7 +96,7 @@ pub(crate) fn with_body(
     body: impl Into<Bytes>,
 ) -> Response {
     headers.insert(header::CONTENT_TYPE, JSON);
-    Response { status, headers, body: body.into() }
+    Response::with_headers(status, headers, body)
 }
 
 /// What every response tells.
@@ -198,8 +198,8 @@ fn planned(parents: &[u32], children: &[u32], headers: HeaderMap) -> Response {
     with_body(StatusCode::ACCEPTED, headers, admin::planned(parents, children))
 }
 
-fn empty(status: StatusCode, headers: HeaderMap) -> Response {
-    Response { status, headers, body: Bytes::new() }
+pub(crate) fn empty(status: StatusCode, headers: HeaderMap) -> Response {
+    Response::with_headers(status, headers, Bytes::new())
 }
 
 fn status_of(change: Change) -> StatusCode {

@@ -10,6 +10,7 @@ mod batches;
 mod binary_items;
 mod changes;
 mod conditions;
+mod controls;
 mod items;
 mod metadata;
 mod offers;

@@ -1,6 +1,6 @@
 //! A world to test in: a door, and a client that signs as SDKs do.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
-use partita_gateway::{Door, Pool, Request, Scheme, Telemetry};
-use partita_model::{Consistency, FixedClock, SeededEntropy, Value};
-use partita_nosql::{NoSqlDoor, NoSqlSettings};
+use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Telemetry};
+use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
+use partita_nosql::{Controls, NoSqlDoor, NoSqlSettings};
 use partita_storage::{MemoryStore, Store};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
@@ -39,6 +39,7 @@ pub(crate) struct Ask<'w> {
     body: Bytes,
     key: Option<&'static str>,
     link: Option<(String, String)>,
+    peer: IpAddr,
 }
 
 #[derive(Debug)]
@@ -46,6 +47,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    pub(crate) delivery: Delivery,
 }
 
 /// Time stands still here: nobody would ever be admitted again.
@@ -75,11 +77,28 @@ impl World {
         World::on(self.store, 8, key, unthrottled(Consistency::Session))
     }
 
+    /// One with controls for tests.
+    pub(crate) fn controlled() -> World {
+        let settings = unthrottled(Consistency::Session);
+        World::build(Arc::new(MemoryStore::new()), 7, PRIMARY, settings, true)
+    }
+
     fn on(store: Arc<dyn Store>, seed: u64, key: &str, settings: EngineSettings) -> World {
-        let clock = Arc::new(FixedClock::new(NOW_MILLIS));
+        World::build(store, seed, key, settings, false)
+    }
+
+    fn build(
+        store: Arc<dyn Store>,
+        seed: u64,
+        key: &str,
+        settings: EngineSettings,
+        controlled: bool,
+    ) -> World {
+        let fixed = Arc::new(FixedClock::new(NOW_MILLIS));
+        let clock = Arc::new(ShiftedClock::new(Arc::clone(&fixed) as _));
         let entropy = Arc::new(SeededEntropy::new(seed));
         let default_consistency = settings.default_consistency;
-        let (own_clock, own_store) = (Arc::clone(&clock), Arc::clone(&store));
+        let own_store = Arc::clone(&store);
         let database =
             Database::open(store, Arc::clone(&clock) as _, Arc::clone(&entropy) as _, settings)
                 .unwrap();
@@ -92,10 +111,11 @@ impl World {
             },
             default_consistency,
             clock_skew_seconds: 900,
+            controls: controlled.then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
         };
         let pool = Pool::new(1, 16).unwrap();
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
-        World { door, telemetry, clock: own_clock, store: own_store }
+        World { door, telemetry, clock: fixed, store: own_store }
     }
 
     /// A world with database `d` and container `c` (partition key `/pk`) of this throughput.
@@ -121,6 +141,7 @@ impl World {
             body: body.into(),
             key: Some(PRIMARY),
             link: None,
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         }
         .header("x-ms-version", "2020-07-15")
         .header("x-ms-date", DATE)
@@ -183,6 +204,11 @@ impl<'w> Ask<'w> {
         self.unsigned().header("authorization", &escaped)
     }
 
+    pub(crate) fn from(mut self, peer: &str) -> Ask<'w> {
+        self.peer = peer.parse().unwrap();
+        self
+    }
+
     pub(crate) fn unsigned(mut self) -> Ask<'w> {
         self.key = None;
         self
@@ -201,6 +227,7 @@ impl<'w> Ask<'w> {
             self = self.header("authorization", &value);
         }
         let address: SocketAddr = "127.0.0.1:8081".parse().unwrap();
+        let peer = SocketAddr::new(self.peer, 50_000);
         #[allow(clippy::disallowed_methods, reason = "the gateway's requests carry their time")]
         let received = Instant::now();
         let request = Request {
@@ -211,10 +238,11 @@ impl<'w> Ask<'w> {
             scheme: Scheme::Http,
             received,
             local: address,
-            peer: address,
+            peer,
         };
         let response = block_on(self.world.door.handle(request));
-        Answer { status: response.status.as_u16(), headers: response.headers, body: response.body }
+        let Response { status, headers, body, delivery } = response;
+        Answer { status: status.as_u16(), headers, body, delivery }
     }
 
     #[track_caller]
