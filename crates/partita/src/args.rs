@@ -303,6 +303,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,
 
+    /// Make the databases, containers and items that this file declares (JSON or TOML, in the words
+    /// of the Terraform provider) unless they are there
+    #[arg(long, env = "PARTITA_INIT", value_name = "FILE")]
+    pub(crate) init: Option<PathBuf>,
+
+    /// Let programs on this machine order faults and put the clock forward, to test themselves
+    /// (docs/testing.md)
+    #[arg(long, env = "PARTITA_TEST_CONTROLS")]
+    pub(crate) test_controls: bool,
+
     /// Open connections at most; more are closed at once
     #[arg(
         long,

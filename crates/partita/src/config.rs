@@ -39,6 +39,10 @@ pub(crate) struct Config {
     pub(crate) certificate_names: Vec<String>,
     pub(crate) engine: EngineSettings,
     pub(crate) clock_skew_seconds: u64,
+    /// What shall be there when it is ready.
+    pub(crate) init: Option<PathBuf>,
+    /// Faults on order, and a clock that can be put forward?
+    pub(crate) test_controls: bool,
     pub(crate) threads: usize,
     /// Where alerts are posted.
     pub(crate) alert_webhook: Option<String>,
@@ -79,6 +83,12 @@ impl Config {
     pub(crate) fn from_args(args: ServeArgs) -> Result<Config, Failure> {
         let listen = parse_listen(&args.listen)?;
         let (keys, primary_key) = keys(&args.keys, &listen)?;
+        if args.test_controls && listen.iter().any(|listen| !listen.is_loopback()) {
+            return Err(Failure::usage(
+                "--test-controls is for servers that only this machine can reach: take it away, or \
+                 listen on localhost",
+            ));
+        }
         let data_dir = data_dir(&args)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if args.threads == Some(0) {
@@ -101,6 +111,8 @@ impl Config {
             primary_key,
             engine: engine(&args),
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
+            init: args.init,
+            test_controls: args.test_controls,
             threads: args.threads.unwrap_or(cores),
             alert_webhook: alert_webhook(args.alert_webhook)?,
             alert_interval: Duration::from_secs(args.alert_seconds),

@@ -18,15 +18,17 @@ use partita_engine::{Database, ThroughputMode};
 use partita_gateway::{
     Certificate, Pool, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry, start_logging,
 };
-use partita_model::{Clock, Entropy, Object, Value};
-use partita_nosql::{NoSqlDoor, NoSqlSettings};
+use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
+use partita_nosql::{Controls, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::alerts::{Counts, Watcher, WatcherSettings};
 use crate::banner::Banner;
+use crate::compat;
 use crate::config::{Config, PrimaryKey, StoreConfig};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::init;
 use crate::maintainer::Maintainer;
 use crate::metrics;
 use crate::system::{SystemClock, SystemEntropy};
@@ -46,15 +48,22 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
-    let handed: Arc<dyn Clock> = Arc::new(clock);
+    let (handed, controls) = controls(&config, clock);
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),
         Arc::clone(&entropy),
         config.engine.clone(),
     )?;
+    if let Some(file) = &config.init
+        && let Err(failure) = init::apply(&database, file)
+    {
+        database.close()?;
+        return Err(failure);
+    }
     let served = Maintainer::start(&database).and_then(|maintainer| {
-        let served = watch_and_serve(config, clock, &database, handed, entropy);
+        let handed = Handed { clock: handed, entropy, controls };
+        let served = watch_and_serve(config, clock, &database, handed);
         maintainer.stop();
         served
     });
@@ -65,19 +74,36 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     Ok(())
 }
 
+/// What the database and its door are handed.
+struct Handed {
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    controls: Option<Arc<Controls>>,
+}
+
+/// The clock that everybody is handed: the real one, or with controls for tests one that can be put
+/// forward.
+fn controls(config: &Config, clock: SystemClock) -> (Arc<dyn Clock>, Option<Arc<Controls>>) {
+    if !config.test_controls {
+        return (Arc::new(clock), None);
+    }
+    tracing::warn!("controls for tests are on: anybody on this machine can order faults");
+    let shifted = Arc::new(ShiftedClock::new(Arc::new(clock)));
+    (Arc::clone(&shifted) as _, Some(Arc::new(Controls::new(shifted))))
+}
+
 /// Serves, with somebody who looks for what is worth an alert.
 fn watch_and_serve(
     mut config: Config,
     clock: SystemClock,
     database: &Arc<Database>,
-    handed: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    handed: Handed,
 ) -> Result<(), Failure> {
     let counts = Arc::new(Counts::default());
     let settings =
         WatcherSettings { interval: config.alert_interval, webhook: config.alert_webhook.take() };
     let watcher = Watcher::start(Arc::clone(database), settings, Arc::clone(&counts), clock)?;
-    let served = serve(config, clock, Arc::clone(database), (handed, entropy), &counts);
+    let served = serve(config, clock, Arc::clone(database), handed, &counts);
     watcher.stop();
     served
 }
@@ -87,7 +113,7 @@ fn serve(
     config: Config,
     clock: SystemClock,
     database: Arc<Database>,
-    (handed, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+    handed: Handed,
     alerts: &Arc<Counts>,
 ) -> Result<(), Failure> {
     let telemetry = Arc::new(telemetry(&config, &database, alerts));
@@ -102,12 +128,13 @@ fn serve(
         keys: config.keys,
         default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
+        controls: handed.controls,
     };
     let door = NoSqlDoor::new(
         Arc::clone(&database),
         settings,
-        handed,
-        entropy,
+        handed.clock,
+        handed.entropy,
         pool,
         Arc::clone(&telemetry),
     );
@@ -119,6 +146,7 @@ fn serve(
         certificate,
         status: Arc::new(move || status(&database)),
         version: VERSION,
+        compat: compat::document(VERSION).into(),
     };
     let runtime = runtime(config.threads)?;
     let drained = runtime.block_on(async {

@@ -4,6 +4,7 @@
 
 mod alerting;
 mod checking;
+mod declaring;
 mod process;
 mod requests;
 mod starting;
