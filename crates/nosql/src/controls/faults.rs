@@ -11,7 +11,7 @@
 //! when it was), and perhaps a delay (`latency_ms`, also alone). It strikes requests that have all
 //! that it names: the database and container as the path writes them, the operation by its name in
 //! the metrics, the client by a part of its user agent. It strikes with a probability, at most
-//! `count` times, for at most so many `seconds`. Of several that fit, the one ordered first strikes.
+//! `count` times, for at most so many `seconds`. Of several that fit, the first ordered strikes.
 //! Only requests that are signed and understood are struck: a fault hides no other error.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
