@@ -59,6 +59,9 @@ pub struct PartitionSettings {
     pub ru_max: u32,
     /// Bytes of items under one partition key.
     pub logical_bytes_max: u64,
+    /// How long a split or merge is announced before it begins, in seconds. At the service clients
+    /// have minutes to see ranges that are splitting; with 0 they may see none.
+    pub announced_seconds: u64,
 }
 
 impl Default for PartitionSettings {
@@ -67,6 +70,7 @@ impl Default for PartitionSettings {
             bytes_max: limits::PARTITION_BYTES_MAX,
             ru_max: limits::PARTITION_RU_MAX,
             logical_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
+            announced_seconds: 0,
         }
     }
 }

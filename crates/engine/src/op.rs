@@ -17,7 +17,7 @@ mod users;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Epk, EpkRange, Epoch, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
+    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
     ThroughputBucket, Value,
 };
 use partita_query::Filter;
@@ -29,7 +29,7 @@ pub use changes::{
 };
 pub use partitions::{
     HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription,
-    PartitionFigures, PartitionReport, RecentQuery,
+    PartitionFigures, PartitionReport, RangesSeen, RecentQuery,
 };
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
@@ -377,12 +377,12 @@ pub enum Outcome {
     Statistics {
         partitions: Vec<PartitionStatistics>,
     },
-    /// `unchanged` when the client's ETag is the current one. With `since`, the partitions that
-    /// began to serve after that epoch are all that the client does not know.
+    /// `unchanged` when the client's ETag is the current one. With `since`, the client has seen the
+    /// partitions as they were then.
     Partitions {
         etag: String,
         unchanged: bool,
-        since: Option<Epoch>,
+        since: Option<RangesSeen>,
     },
     PartitionReport(Box<PartitionReport>),
     KeyLocation(Box<KeyLocation>),

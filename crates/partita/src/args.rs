@@ -299,6 +299,18 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) partition_bytes_max: u64,
 
+    /// How long a split or merge takes at least, in seconds: for so long its partitions are shown
+    /// as splitting before it begins, and clients learn of that. For tests of applications; a
+    /// small split is over before anybody looks otherwise
+    #[arg(
+        long,
+        env = "PARTITA_SPLIT_SECONDS_MIN",
+        value_name = "SECONDS",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(..=3_600)
+    )]
+    pub(crate) split_seconds_min: u64,
+
     /// How far a request's date may be from the server's clock, in minutes
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,

@@ -142,6 +142,7 @@ fn engine(args: &ServeArgs) -> EngineSettings {
         partitions: PartitionSettings {
             bytes_max: args.partition_bytes_max,
             logical_bytes_max: args.logical_partition_bytes_max,
+            announced_seconds: args.split_seconds_min,
             ..PartitionSettings::default()
         },
         query: QuerySettings { parallelism: parallelism(), ..QuerySettings::default() },

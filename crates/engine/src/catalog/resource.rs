@@ -160,6 +160,14 @@ impl Container {
         self.partitions.iter().chain(filling)
     }
 
+    /// The largest range id that was given so far: every partition that ever served is there or is
+    /// an ancestor.
+    pub(crate) fn last_range_id(&self) -> u32 {
+        let known = self.known_partitions();
+        let ids = known.flat_map(|partition| partition.parents.iter().chain([&partition.range_id]));
+        ids.max().copied().unwrap_or(0)
+    }
+
     /// The partition that clients know under this id.
     pub fn partition(&self, range_id: u32) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.range_id == range_id)

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! planned    the targets exist in the store and in the container's record; nobody else knows them
+//!            (this may be made to take a while, `PartitionSettings::announced_seconds`)
 //! copying    items of the sources are copied in key order, chunk by chunk
 //! following  the sources' feeds are read from their beginning: their records are copied, and the
 //!            items that changed since copying began are brought to what they are now
@@ -60,6 +61,9 @@ pub(crate) struct Moves {
     rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::Round>>,
     /// Something grew, or was given more throughput: see `triggers.rs`.
     look: AtomicBool,
+    /// When moves were first seen that wait to begin, by their first target, in milliseconds. A
+    /// restart has them wait again.
+    announced: Mutex<HashMap<PartitionId, u64>>,
     /// Partitions that should be split and cannot be: told once.
     indivisible: Mutex<HashSet<PartitionId>>,
 }
@@ -86,6 +90,10 @@ impl Moves {
         self.indivisible.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn announced(&self) -> MutexGuard<'_, HashMap<PartitionId, u64>> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks for a look at what should be split.
     pub(crate) fn ask_for_a_look(&self) {
         self.look.store(true, Ordering::Release);
@@ -103,7 +111,12 @@ impl Database {
             let catalog = self.catalog.current();
             catalog.all_containers().filter(|c| !c.moves.is_empty()).map(Arc::clone).collect()
         };
+        self.forget_announced(&moving);
         for container in moving {
+            if self.is_announced_only(&container) {
+                result = result.and(Ok(Maintenance::Blocked));
+                continue;
+            }
             match self.advance(&container, budget) {
                 Ok(()) => return Ok(Maintenance::Busy),
                 // Its partitions went away with it.
@@ -117,6 +130,25 @@ impl Database {
             (Ok(Maintenance::Idle), cleaned) => Ok(cleaned),
             (result, _) => result,
         }
+    }
+
+    /// Is a container's first move to wait a little longer?
+    fn is_announced_only(&self, container: &Container) -> bool {
+        let seconds = self.settings.partitions.announced_seconds;
+        let first = container.moves.first().and_then(|under_way| under_way.targets.first());
+        let Some(target) = first.filter(|_| seconds > 0) else { return false };
+        let now = self.clock.unix_millis();
+        let mut announced = self.moves.announced();
+        let since = *announced.entry(target.id).or_insert(now);
+        now < since.saturating_add(seconds.saturating_mul(1_000))
+    }
+
+    /// Forgets when moves were announced that are done.
+    fn forget_announced(&self, moving: &[Arc<Container>]) {
+        self.moves.announced().retain(|id, _| {
+            let mut moves = moving.iter().flat_map(|container| &container.moves);
+            moves.any(|under_way| under_way.targets.iter().any(|target| target.id == *id))
+        });
     }
 
     /// One step of a container's first move.

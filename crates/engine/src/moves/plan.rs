@@ -174,18 +174,11 @@ fn new_move(
     // Range ids grow, so their order is that of age.
     parents.sort_unstable();
     parents.dedup();
-    let next = next_range_id(container);
+    let next = container.last_range_id() + 1;
     let targets =
         ranges.iter().zip(ids).zip(next..).map(|((epks, id), range_id)| {
             Partition::new(range_id, *id, epks.clone(), parents.clone())
         });
     let sources = sources.iter().map(|source| source.range_id).collect();
     Move { sources, targets: targets.collect() }
-}
-
-/// A range id that was never used: every partition that ever served is there or is an ancestor.
-fn next_range_id(container: &Container) -> u32 {
-    let known = container.known_partitions();
-    let ids = known.flat_map(|partition| partition.parents.iter().chain([&partition.range_id]));
-    ids.max().map_or(0, |last| last + 1)
 }

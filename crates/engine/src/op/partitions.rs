@@ -1,6 +1,33 @@
 //! What is told about a container's physical partitions, and where a key lives.
 
-use partita_model::{Epk, EpkRange, PartitionKey, PartitionKeyHeader};
+use partita_model::{Epk, EpkRange, Epoch, PartitionKey, PartitionKeyHeader};
+
+use crate::catalog::{Container, Partition};
+
+/// How far a client knows the ranges of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangesSeen {
+    /// It knows those that served in this epoch.
+    pub epoch: Epoch,
+    /// It knows of the moves whose targets have range ids up to this one; None if moves are no news
+    /// before they are done.
+    pub announced: Option<u32>,
+}
+
+impl RangesSeen {
+    /// Has this partition come since, or has its status changed?
+    pub fn is_news(&self, container: &Container, partition: &Partition) -> bool {
+        let began = partition.since > self.epoch;
+        let moves = || {
+            let Some(announced) = self.announced else { return false };
+            let mut moves = container.moves.iter().filter(|under_way| {
+                under_way.targets.iter().any(|target| target.range_id > announced)
+            });
+            moves.any(|under_way| under_way.sources.contains(&partition.range_id))
+        };
+        began || moves()
+    }
+}
 
 /// A container's partitions: what they hold, and which logical partitions stand out.
 #[derive(Clone, Debug, PartialEq)]

@@ -94,6 +94,7 @@ impl Job<'_> {
             secret: self.database.catalog.secret(),
             container: self.container.rid,
             request: self.request,
+            facts: self.query.facts(),
             area: &self.area,
         }
     }

@@ -4,10 +4,11 @@
 //! query may name partition keys as well, and what it excludes need not be asked. What is left is
 //! cut along the partitions into units of work, in EPK order.
 //!
-//! The service answers a query whole when one partition has all of the answer, and rows of several
-//! partitions one partition after the other. It does not merge: an ORDER BY, an aggregate and the
-//! like over several partitions go back to the client with a plan of how to merge what the single
-//! partitions answer. It decides by what the request names, not by what the filter pins.
+//! The service answers a query whole when the request names a part of the container that lies in
+//! one partition, and rows of several partitions one partition after the other. It does not merge:
+//! an ORDER BY, an aggregate and the like over several partitions, or over a whole container however
+//! many it has, go back to the client with a plan of how to merge what the single partitions
+//! answer. It decides by what the request names, not by what the filter pins.
 
 use partita_model::{EpkRange, Error, KeyPart, PartitionKeyHeader, Result};
 use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
@@ -108,7 +109,9 @@ pub(super) fn check(
         ));
     }
     let partitions = container.partitions.iter().filter(|p| p.epks.overlaps(&area.range)).count();
-    if request.serving == Serving::Global || partitions <= 1 || !must_merge(facts) {
+    // Clients without partition keys know no plans.
+    let is_one = partitions <= 1 && (!whole || definition.system_key);
+    if request.serving == Serving::Global || is_one || !must_merge(facts) {
         return Ok(());
     }
     let plan = plan(&PlanRequest {

@@ -11,12 +11,18 @@
 //! token of a partition in the parts that it was split into; a partition key is. But where that key
 //! is all of a range that a token was made for, the token is good for the key as well.
 //!
+//! Clients that merge go on in an order with a filter that excludes what they have seen, and with
+//! the token of a page without it. A place in an order of items is a place whatever the filter, so
+//! there the columns of the order stand for the text. The rows of a JOIN are counted as the filter
+//! leaves them.
+//!
 //! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use partita_model::{ContainerRid, EpkRange, Error, Result, keycode};
+use partita_query::Facts;
 use sha2::{Digest, Sha256};
 
 use super::codec::{Input, put_blob, put_blobs, put_epk, put_number};
@@ -33,6 +39,7 @@ pub(super) struct Binding<'a> {
     pub(super) secret: &'a [u8],
     pub(super) container: ContainerRid,
     pub(super) request: &'a QueryRequest,
+    pub(super) facts: &'a Facts,
     /// The EPKs that the request names.
     pub(super) area: &'a EpkRange,
 }
@@ -144,7 +151,7 @@ fn hasher(binding: &Binding<'_>, scope: &Scope, payload: &[u8]) -> Hmac<Sha256> 
     let request = binding.request;
     let mut about = Vec::new();
     keycode::put_str(&mut about, &binding.container.to_string());
-    keycode::put_str(&mut about, &request.text);
+    put_query(&mut about, binding);
     for (name, value) in &request.parameters {
         keycode::put_str(&mut about, name);
         keycode::put_str(&mut about, &value.to_json());
@@ -167,6 +174,24 @@ fn hasher(binding: &Binding<'_>, scope: &Scope, payload: &[u8]) -> Hmac<Sha256> 
     mac.update(&Sha256::digest(&about));
     mac.update(payload);
     mac
+}
+
+/// What of a query's text a token is good for.
+fn put_query(about: &mut Vec<u8>, binding: &Binding<'_>) {
+    let facts = binding.facts;
+    let is_place = facts.ordered && !facts.is_grouped && !facts.distinct && !facts.joins;
+    about.push(u8::from(is_place));
+    if !is_place {
+        return keycode::put_str(about, &binding.request.text);
+    }
+    for column in &facts.order {
+        keycode::put_str(about, &column.text);
+        about.push(u8::from(column.descending));
+    }
+    let (offset, limit) = facts.offset_limit.unzip();
+    for number in [facts.top, offset, limit] {
+        keycode::put_str(about, &number.map(|number| number.to_string()).unwrap_or_default());
+    }
 }
 
 fn mac(binding: &Binding<'_>, payload: &[u8]) -> Vec<u8> {
@@ -274,6 +299,7 @@ mod tests {
     use super::*;
     use crate::keys;
     use partita_model::{DatabaseRid, Epk, KeyPart, PartitionKey};
+    use partita_query::Query;
     use std::sync::LazyLock;
 
     fn request() -> QueryRequest {
@@ -282,8 +308,10 @@ mod tests {
 
     fn bound(request: &QueryRequest) -> Binding<'_> {
         static ALL: LazyLock<EpkRange> = LazyLock::new(EpkRange::all);
+        static QUERY: LazyLock<Query> =
+            LazyLock::new(|| Query::parse("SELECT * FROM c", &[], &[]).unwrap());
         let container = ContainerRid { database: DatabaseRid(7), container: 9 };
-        Binding { secret: b"secret", container, request, area: &ALL }
+        Binding { secret: b"secret", container, request, facts: QUERY.facts(), area: &ALL }
     }
 
     fn progress(cursor: Cursor) -> Progress {

@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::keys::Total;
 use crate::op::{
     Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
-    PartitionStatistics,
+    PartitionStatistics, RangesSeen,
 };
 use crate::totals::total;
 
@@ -204,14 +204,16 @@ impl Database {
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
         let container = self.item_container(work, path)?.container;
-        let etag = ranges_etag(&container, container.epoch);
+        let announcing = self.settings.partitions.announced_seconds > 0;
+        let announced = announcing.then(|| container.last_range_id());
+        let etag = ranges_etag(&container, RangesSeen { epoch: container.epoch, announced });
         let unchanged = match known {
             Some(EtagPattern::Exact(known)) => *known == etag,
             Some(EtagPattern::Any) => true,
             None => false,
         };
         let since = match known {
-            Some(EtagPattern::Exact(known)) if incremental => known_epoch(&container, known),
+            Some(EtagPattern::Exact(known)) if incremental => ranges_seen(&container, known),
             Some(_) | None => None,
         };
         Ok(Outcome::Partitions { etag, unchanged, since })
@@ -271,12 +273,19 @@ fn policies_after(old: &Container, definition: &ContainerDefinition) -> Policies
 }
 
 /// The ETag of the ranges of an epoch. Another container of the same name has others.
-fn ranges_etag(container: &Container, epoch: Epoch) -> String {
-    format!("{}-{}", container.rid.container, epoch.0)
+fn ranges_etag(container: &Container, seen: RangesSeen) -> String {
+    let etag = format!("{}-{}", container.rid.container, seen.epoch.0);
+    match seen.announced {
+        Some(range_id) => format!("{etag}-{range_id}"),
+        None => etag,
+    }
 }
 
-/// The epoch that an ETag of this container's ranges stands for.
-fn known_epoch(container: &Container, etag: &str) -> Option<Epoch> {
-    let epoch = Epoch(etag.rsplit_once('-')?.1.parse().ok()?);
-    (epoch <= container.epoch && etag == ranges_etag(container, epoch)).then_some(epoch)
+/// What a client with this ETag of the container's ranges has seen.
+fn ranges_seen(container: &Container, etag: &str) -> Option<RangesSeen> {
+    let mut parts = etag.split('-').skip(1);
+    let epoch = Epoch(parts.next()?.parse().ok()?);
+    let announced = parts.next().map(str::parse).transpose().ok()?;
+    let seen = RangesSeen { epoch, announced };
+    (epoch <= container.epoch && etag == ranges_etag(container, seen)).then_some(seen)
 }

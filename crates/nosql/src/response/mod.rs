@@ -14,10 +14,10 @@ mod query;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use partita_engine::{
-    Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, Reply, Served,
+    Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply, Served,
 };
 use partita_gateway::Response;
-use partita_model::{Charge, Epoch, Etag, IndexingMode, Object, Value};
+use partita_model::{Charge, Etag, IndexingMode, Object, Value};
 
 use crate::error::Failure;
 use crate::headers;
@@ -268,7 +268,7 @@ fn container_reply(
 fn ranges(
     etag: &str,
     changed: Option<&Container>,
-    since: Option<Epoch>,
+    since: Option<RangesSeen>,
     mut headers: HeaderMap,
 ) -> Response {
     let etag = quoted(etag);

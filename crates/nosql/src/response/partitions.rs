@@ -1,20 +1,21 @@
 //! What this wire tells about a container beside its definition: its partition key ranges, the
 //! sizes of its partitions, and what it may hold.
 
-use partita_engine::{Container, Move, Partition, PartitionStatistics};
-use partita_model::{Epoch, Object, RangeRid, Value};
+use partita_engine::{Container, Move, Partition, PartitionStatistics, RangesSeen};
+use partita_model::{Object, RangeRid, Value};
 
 /// What a container may hold, sizes in KB: the most of one item, and no limit on the whole that a
 /// client could run into (logical partitions and the disk have theirs).
 pub(super) const QUOTA: &str =
     "documentSize=2048;documentsSize=1073741824;documentsCount=-1;collectionSize=1073741824;";
 
-/// The ranges in EPK order, or those that came after an epoch: a client that puts the pages of the
+/// The ranges in EPK order, or those that are news: a client that puts the pages of the
 /// feed together must not get one twice. Each has an equal share of the throughput.
-pub(super) fn ranges(container: &Container, since: Option<Epoch>, etag: &str) -> Vec<Value> {
+pub(super) fn ranges(container: &Container, since: Option<RangesSeen>, etag: &str) -> Vec<Value> {
     let share = 1.0 / container.partitions.len().max(1) as f64;
     let stamps = Stamps { etag, ts: container.ts, share };
-    let is_news = |partition: &&Partition| since.is_none_or(|since| partition.since > since);
+    let is_news =
+        |partition: &&Partition| since.is_none_or(|since| since.is_news(container, partition));
     let news = container.partitions.iter().filter(is_news);
     news.map(|partition| range(container, partition, &stamps)).collect()
 }

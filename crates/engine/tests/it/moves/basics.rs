@@ -1,9 +1,9 @@
 //! What a split and a merge leave behind, step by step.
 
-use partita_engine::{Context, SplitAt};
+use partita_engine::{Context, EngineSettings, Maintenance, PartitionSettings, SplitAt};
 use partita_model::{Epk, ErrorKind};
 
-use super::planned;
+use super::{STEP, planned};
 use crate::harness::*;
 
 fn filled(bench: &Bench, items: usize) {
@@ -40,7 +40,7 @@ fn writes_between_the_steps_arrive() {
         filled(&bench, 30);
         bench.split(0, SplitAt::Midpoint).result.unwrap();
         for step in 0..steps {
-            bench.database.maintain(&super::STEP).unwrap();
+            bench.database.maintain(&STEP).unwrap();
             let n = step % 30;
             let body = format!(r#"{{"id":"{n}","pk":{},"v":"{step}"}}"#, n % 17);
             match step % 3 {
@@ -156,4 +156,37 @@ fn a_client_that_knows_the_ranges_is_told_of_new_ones_only() {
     for foreign in ["", "1-99", "x", "9-0", "-"] {
         assert_eq!(bench.news(Some(foreign)).1, [0, 6, 3], "{foreign}");
     }
+}
+
+#[test]
+fn an_announced_split_is_news_and_begins_later() {
+    let partitions = PartitionSettings { announced_seconds: 3, ..PartitionSettings::default() };
+    let mut bench = Bench::with_settings(EngineSettings { partitions, ..unthrottled() });
+    bench.make_container(12_000, KEY_PK);
+    let (first, all) = bench.news(None);
+    assert_eq!(all, [0, 1]);
+    planned(&bench.split(1, SplitAt::Midpoint));
+    let (second, news) = bench.news(Some(&first));
+    assert_eq!(news, [1]);
+    assert_eq!(bench.news(Some(&second)), (second.clone(), vec![]), "once");
+    for _ in 0..3 {
+        assert_eq!(bench.database.maintain(&STEP).unwrap(), Maintenance::Blocked);
+        bench.clock.advance_millis(999);
+    }
+    assert_eq!(bench.range_ids(), [0, 1]);
+    bench = bench.reopened();
+    assert_eq!(bench.database.maintain(&STEP).unwrap(), Maintenance::Blocked, "it waits again");
+    planned(&bench.split(0, SplitAt::Midpoint));
+    let (third, news) = bench.news(Some(&second));
+    assert_eq!(news, [0]);
+    bench.clock.advance_millis(3_000);
+    while bench.range_ids() == [0, 1] {
+        assert_eq!(bench.database.maintain(&STEP).unwrap(), Maintenance::Busy);
+    }
+    let (_, news) = bench.news(Some(&third));
+    assert_eq!(news, [2, 3]);
+    bench.database.maintain(&STEP).unwrap();
+    bench.clock.advance_millis(3_000);
+    bench.settle();
+    assert_eq!(bench.news(Some(&first)).1, [4, 5, 2, 3]);
 }

@@ -62,9 +62,10 @@ impl Bench {
         let known = known.map(|etag| EtagPattern::Exact(etag.to_owned()));
         let reply = self.run(Op::ListPartitions { container: path(), known, incremental: true });
         let Ok(Outcome::Partitions { etag, unchanged, since }) = reply.result else { panic!() };
-        let partitions = &reply.container.unwrap().partitions;
-        let is_news = |partition: &&Partition| since.is_none_or(|since| partition.since > since);
-        let news = partitions.iter().filter(is_news).map(|partition| partition.range_id);
+        let container = reply.container.unwrap();
+        let is_news =
+            |partition: &&Partition| since.is_none_or(|since| since.is_news(&container, partition));
+        let news = container.partitions.iter().filter(is_news).map(|partition| partition.range_id);
         let news: Vec<u32> = news.collect();
         assert_eq!(unchanged, news.is_empty());
         (etag, news)

@@ -55,6 +55,25 @@ fn a_changed_token_is_refused() {
 }
 
 #[test]
+fn a_place_in_an_order_is_one_under_another_filter_too() {
+    let bench = filled(30_000);
+    let ordered = |filter: &str, order: &str| {
+        global(&format!("SELECT VALUE c.id FROM c WHERE {filter} ORDER BY {order}"))
+    };
+    let query = ordered("true", "c.id DESC");
+    let token = first_token(&bench, &query);
+    let rest = page(&bench, continued(query.clone(), &token)).rows;
+    let last: Vec<String> = page(&bench, query).rows.into_iter().take(5).collect();
+    let seen = last.last().unwrap().replace('"', "'");
+    let other = ordered(&format!("c.id <= {seen}"), "c.id DESC");
+    assert_eq!(page(&bench, continued(other, &token)).rows, rest);
+    let same_order = "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.id DESC";
+    for other in [ordered("true", "c.id ASC"), ordered("true", "c.a DESC"), global(same_order)] {
+        assert_eq!(error(&run(&bench, continued(other, &token))), ErrorKind::BadRequest);
+    }
+}
+
+#[test]
 fn a_token_is_good_for_its_query_only() {
     let bench = filled(30_000);
     bench.create_container("other", 30_000, KEY_PK).result.unwrap();
