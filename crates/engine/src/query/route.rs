@@ -6,9 +6,9 @@
 //!
 //! The service answers a query whole when the request names a part of the container that lies in
 //! one partition, and rows of several partitions one partition after the other. It does not merge:
-//! an ORDER BY, an aggregate and the like over several partitions, or over a whole container however
-//! many it has, go back to the client with a plan of how to merge what the single partitions
-//! answer. It decides by what the request names, not by what the filter pins.
+//! an ORDER BY, an aggregate and the like over several partitions, or over a whole container,
+//! however many it has, go back to the client with a plan of how to merge what the single
+//! partitions answer. It decides by what the request names, not by what the filter pins.
 
 use partita_model::{EpkRange, Error, KeyPart, PartitionKeyHeader, Result};
 use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
