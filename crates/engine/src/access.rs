@@ -11,7 +11,7 @@ use partita_model::{ContainerRid, Error, Result};
 
 use crate::context::{Access, Context};
 use crate::database::Database;
-use crate::op::{BatchAction, Op};
+use crate::op::{BatchAction, Op, ScriptOp};
 
 pub(crate) fn check(database: &Database, context: &Context, op: &Op) -> Result<()> {
     match &context.access {
@@ -64,7 +64,8 @@ fn reads(op: &Op) -> bool {
         | Op::Query { .. }
         | Op::PlanQuery { .. }
         | Op::ListConflicts { .. }
-        | Op::FindConflict { .. } => true,
+        | Op::FindConflict { .. }
+        | Op::Script(ScriptOp::Read { .. } | ScriptOp::List { .. }) => true,
         Op::Batch { operations, .. } => {
             operations.iter().all(|operation| matches!(operation.action, BatchAction::Read { .. }))
         }
@@ -83,6 +84,7 @@ fn reads(op: &Op) -> bool {
         | Op::DeleteItem { .. }
         | Op::DeletePartitionKey { .. }
         | Op::User(_)
-        | Op::Permission(_) => false,
+        | Op::Permission(_)
+        | Op::Script(_) => false,
     }
 }

@@ -6,10 +6,11 @@
 //! waits for is a commit's ticket. Operations on the catalog also make and drop partitions, which
 //! blocks for a few milliseconds: run them on a thread that may wait (`wait.rs`).
 
+use std::fmt;
 use std::sync::Arc;
 
 use partita_model::{
-    Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, limits,
+    Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind, limits,
 };
 use partita_storage::{Status, Store};
 
@@ -23,6 +24,7 @@ use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
 use crate::query::{Crew, Memo};
 use crate::resources::fresh_etag;
+use crate::script_runtime::ScriptRuntime;
 use crate::throughput::{Budgets, ThroughputMode};
 
 /// A database on a store. Cheap to share; all methods take `&self`.
@@ -48,6 +50,31 @@ pub struct EngineSettings {
     pub partitions: PartitionSettings,
     pub change_feed: ChangeFeedSettings,
     pub throughput: ThroughputMode,
+    pub scripts: ScriptSettings,
+}
+
+/// Who runs scripts, and how long one may take.
+#[derive(Clone)]
+pub struct ScriptSettings {
+    /// None: scripts can be neither stored nor run.
+    pub runtime: Option<Arc<dyn ScriptRuntime>>,
+    /// The time of one run: the service's limit by default.
+    pub run_millis_max: u64,
+}
+
+impl Default for ScriptSettings {
+    fn default() -> ScriptSettings {
+        ScriptSettings { runtime: None, run_millis_max: 5_000 }
+    }
+}
+
+impl fmt::Debug for ScriptSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptSettings")
+            .field("runtime", &self.runtime.is_some())
+            .field("run_millis_max", &self.run_millis_max)
+            .finish()
+    }
 }
 
 /// How far a partition may grow. The service's numbers by default; tests make them small.
@@ -168,6 +195,7 @@ impl Default for EngineSettings {
             partitions: PartitionSettings::default(),
             change_feed: ChangeFeedSettings::default(),
             throughput: ThroughputMode::default(),
+            scripts: ScriptSettings::default(),
         }
     }
 }
@@ -328,6 +356,7 @@ impl Database {
             Op::ListOffers { filter, page } => self.list_offers(work, filter.as_ref(), &page),
             Op::User(op) => self.user_op(work, op).await,
             Op::Permission(op) => self.permission_op(work, op).await,
+            Op::Script(op) => self.script_op(work, op).await,
             Op::ReadItem { .. }
             | Op::CreateItem { .. }
             | Op::UpsertItem { .. }
@@ -341,6 +370,13 @@ impl Database {
             | Op::DeletePartitionKey { .. }
             | Op::Batch { .. } => Err(Error::internal("an item's operation went astray")),
         }
+    }
+
+    /// Who runs scripts of this kind.
+    pub(crate) fn script_runtime(&self, kind: ScriptKind) -> Result<&dyn ScriptRuntime> {
+        self.settings.scripts.runtime.as_deref().ok_or_else(|| {
+            Error::unsupported(format!("Not supported by this server yet: {}s.", kind.name()))
+        })
     }
 
     /// The consistency that a request is served with.

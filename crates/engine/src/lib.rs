@@ -46,12 +46,13 @@ mod wait;
 
 pub use catalog::{
     Container, Database as DatabaseResource, Move, Observed, Offer, Partition, Permission,
-    PermissionMode, Policies, Target, User,
+    PermissionMode, Policies, StoredScript, Target, Trigger, TriggerMoment, TriggerOperation, User,
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};
 pub use database::{
     ChangeFeedSettings, Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings,
+    ScriptSettings,
 };
 pub use describe::{Alert, AlertKind, PartitionMetrics, Watch};
 pub use index::ServedPolicy;

@@ -12,12 +12,13 @@ mod batch;
 mod changes;
 mod partitions;
 mod query;
+mod scripts;
 mod users;
 
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Throughput,
+    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, ScriptKind, Throughput,
     ThroughputBucket, Value,
 };
 use partita_query::Filter;
@@ -34,9 +35,12 @@ pub use partitions::{
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
 };
+pub use scripts::{ProcedureCall, ScriptOp, ScriptPath, TriggerNames};
 pub use users::{PermissionOp, PermissionPath, UserOp, UserPath};
 
-use crate::catalog::{Container, Database as DatabaseResource, Offer, Permission, User};
+use crate::catalog::{
+    Container, Database as DatabaseResource, Offer, Permission, StoredScript, User,
+};
 
 /// A database by name or resource id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,6 +207,7 @@ pub enum Op {
 
     User(UserOp),
     Permission(PermissionOp),
+    Script(ScriptOp),
 
     CreateItem {
         container: ContainerPath,
@@ -418,6 +423,16 @@ pub enum Outcome {
     Permissions {
         user: Arc<User>,
         permissions: Vec<Arc<Permission>>,
+        continuation: Option<String>,
+    },
+    Script {
+        script: Arc<StoredScript>,
+        change: Change,
+    },
+    /// Their container is in [`Reply::container`].
+    Scripts {
+        kind: ScriptKind,
+        scripts: Vec<Arc<StoredScript>>,
         continuation: Option<String>,
     },
     /// One item's stored text, system properties included.

@@ -9,7 +9,7 @@
 //!   database   4 bytes   number, big-endian
 //!   container  8 bytes   database, then number, big-endian, with its top bit set
 //!   item      16 bytes   container, then number, little-endian; the top nibble of the last byte
-//!                        tells the kind: 0 item, 5 partition key range
+//!                        tells the kind: 0 item, 5 partition key range, 6 to 8 scripts
 //! ```
 //!
 //! `parse` is exact: it accepts what `Display` prints, and nothing else.
@@ -20,8 +20,10 @@ use crate::error::{Error, Result};
 use crate::limits;
 
 mod base64;
+mod script;
 mod user;
 
+pub use script::{ScriptKind, ScriptRid};
 pub use user::{PermissionRid, UserRid};
 
 /// A position in a partition's line of commits.

@@ -28,6 +28,15 @@ pub const PATCH_OPERATIONS_MAX: usize = 10;
 /// Operations in one batch, transactional or bulk: the service's limit.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 
+/// Stored procedures of one container: the service's limit.
+pub const PROCEDURES_MAX: usize = 100;
+
+/// User-defined functions of one container: the service's limit.
+pub const FUNCTIONS_MAX: usize = 50;
+
+/// Triggers of one container. The service states no limit; ours keeps the catalog small.
+pub const TRIGGERS_MAX: usize = 100;
+
 /// Bytes of a string in a partition key: the service's limit for large keys. Under hash version 1
 /// it documents 101, but takes longer strings and hashes their beginning, and so do we.
 pub const PARTITION_KEY_BYTES_MAX: usize = 2048;

@@ -14,7 +14,6 @@ pub(crate) enum Feature {
     DistributedTransactions,
     StoredProcedures,
     Triggers,
-    UserDefinedFunctions,
 }
 
 impl Feature {
@@ -27,7 +26,6 @@ impl Feature {
             Feature::DistributedTransactions => "distributed transactions",
             Feature::StoredProcedures => "stored procedures",
             Feature::Triggers => "triggers",
-            Feature::UserDefinedFunctions => "user-defined functions",
         }
     }
 

@@ -16,8 +16,8 @@
 use std::borrow::Cow;
 
 use http::Uri;
-use partita_engine::{ContainerPath, DatabasePath, PermissionPath, UserPath};
-use partita_model::{DatabaseRid, Error, Result};
+use partita_engine::{ContainerPath, DatabasePath, PermissionPath, ScriptPath, UserPath};
+use partita_model::{DatabaseRid, Error, Result, ScriptKind};
 
 use crate::admin::{self, AdminLink};
 use crate::feature::Feature;
@@ -45,6 +45,8 @@ pub(crate) enum Link {
         id: String,
     },
     PartitionKeyDelete(ContainerPath),
+    Scripts(ContainerPath, ScriptKind),
+    Script(ScriptPath),
     Offers,
     Offer(String),
     Users(DatabasePath),
@@ -227,13 +229,17 @@ fn route_inside(container: ContainerPath, inside: &[&str]) -> Result<Link> {
         ["docs", id] => Link::Item { container, id: decode(id)?.into_owned() },
         ["docs", _, "attachments", ..] => Link::Later(Feature::Attachments),
         ["pkranges"] => Link::Ranges(container),
-        ["sprocs"] | ["sprocs", _] => Link::Later(Feature::StoredProcedures),
-        ["triggers"] | ["triggers", _] => Link::Later(Feature::Triggers),
-        ["udfs"] | ["udfs", _] => Link::Later(Feature::UserDefinedFunctions),
         ["conflicts"] => Link::Conflicts(container),
         ["conflicts", id] => Link::Conflict { container, id: decode(id)?.into_owned() },
         ["operations", "partitionkeydelete"] => Link::PartitionKeyDelete(container),
-        _ => Link::Unknown,
+        [segment, inside @ ..] => match (ScriptKind::of_segment(segment), inside) {
+            (Some(kind), []) => Link::Scripts(container, kind),
+            (Some(kind), [script]) => {
+                let script = decode(script)?.into_owned();
+                Link::Script(ScriptPath { container, kind, script })
+            }
+            (Some(_) | None, _) => Link::Unknown,
+        },
     })
 }
 
@@ -472,13 +478,26 @@ mod tests {
     fn later_features_have_their_routes() {
         for (path, feature) in [
             ("/dbs/d/clientencryptionkeys", Feature::ClientEncryptionKeys),
-            ("/dbs/d/colls/c/sprocs/s/", Feature::StoredProcedures),
-            ("/dbs/d/colls/c/triggers", Feature::Triggers),
-            ("/dbs/d/colls/c/udfs/u", Feature::UserDefinedFunctions),
             ("/dbs/d/colls/c/docs/i/attachments/a", Feature::Attachments),
             ("/operations/dtc", Feature::DistributedTransactions),
         ] {
             assert_eq!(link(path), Link::Later(feature), "{path}");
+        }
+    }
+
+    #[test]
+    fn scripts_have_their_routes() {
+        for (segment, kind) in [
+            ("sprocs", ScriptKind::Procedure),
+            ("triggers", ScriptKind::Trigger),
+            ("udfs", ScriptKind::Function),
+        ] {
+            let feed = format!("/dbs/d/colls/c/{segment}");
+            assert_eq!(link(&feed), Link::Scripts(container("d", "c"), kind));
+            let script = ScriptPath { container: container("d", "c"), kind, script: "a b".into() };
+            assert_eq!(link(&format!("{feed}/a%20b/")), Link::Script(script));
+            assert_eq!(link(&format!("{feed}/a/x")), Link::Unknown);
+            assert_eq!(links(&format!("{feed}/a")), [format!("dbs/d/colls/c/{segment}/a")]);
         }
     }
 

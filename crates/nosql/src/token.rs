@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use partita_engine::{Access, Grant, Permission, PermissionMode, Target};
 use partita_gateway::auth::{AuthError, Keys};
-use partita_model::{Clock, ContainerRid, Object, PartitionKeyHeader, PermissionRid, Value};
+use partita_model::{
+    Clock, ContainerRid, Object, PartitionKeyHeader, PermissionRid, ScriptRid, Value,
+};
 
 use crate::error::Failure;
 
 const PERMISSION: &str = "p";
 const CONTAINER: &str = "c";
 const ITEM: &str = "i";
+const SCRIPT: &str = "s";
 const KEY: &str = "k";
 const MODE: &str = "m";
 
@@ -38,7 +41,7 @@ impl Issuer<'_> {
 }
 
 fn write(permission: &Permission) -> Vec<u8> {
-    let Target { container, item, partition_key } = &permission.target;
+    let Target { container, item, script, partition_key } = &permission.target;
     let mode = match permission.mode {
         PermissionMode::Read => "read",
         PermissionMode::All => "all",
@@ -49,6 +52,9 @@ fn write(permission: &Permission) -> Vec<u8> {
         .with(MODE, mode);
     if let Some(item) = item {
         grant.insert(ITEM, item.as_str());
+    }
+    if let Some(script) = script {
+        grant.insert(SCRIPT, script.to_string());
     }
     if let Some(key) = partition_key {
         grant.insert(KEY, key.to_header_json());
@@ -71,12 +77,17 @@ fn grant(value: &Value) -> Option<Grant> {
         Some(key) => Some(PartitionKeyHeader::parse(key).ok()?),
         None => None,
     };
+    let script = match text(SCRIPT) {
+        Some(rid) => Some(ScriptRid::parse(rid)?),
+        None => None,
+    };
     Some(Grant {
         permission: PermissionRid::parse(text(PERMISSION)?)?,
         mode: PermissionMode::parse(text(MODE)?)?,
         target: Target {
             container: ContainerRid::parse(text(CONTAINER)?)?,
             item: text(ITEM).map(str::to_owned),
+            script,
             partition_key,
         },
     })

@@ -1,6 +1,7 @@
 //! What a resource token opens.
 //!
-//! Exactly what its permission names: a container, what is under a partition key, or one item. Its
+//! Exactly what its permission names: a container, what is under a partition key, one item, or one
+//! script, which can be read and, if it is a procedure, run, but not changed. Its
 //! holder may besides read the container's definition and its partition key ranges, without which
 //! no client can work. Names are resolved to resource ids before anything is compared, so a token
 //! does not outlive its container; and the permission must still be there, with the same target.
@@ -12,10 +13,13 @@ use std::sync::Arc;
 
 use partita_model::{Error, KeyPart, PartitionKeyHeader, Result, Value};
 
-use crate::catalog::{Container, Permission, PermissionMode};
+use crate::catalog::{Container, Permission, PermissionMode, Resolved};
 use crate::context::{Context, Grant, Work};
 use crate::database::Database;
-use crate::op::{BatchAction, BatchMode, BatchOperation, ContainerPath, ItemPath, Op, Scope};
+use crate::op::{
+    BatchAction, BatchMode, BatchOperation, ContainerPath, ItemPath, Op, Scope, ScriptOp,
+    ScriptPath,
+};
 
 /// What an operation touches, and how.
 struct Touched<'a> {
@@ -34,6 +38,8 @@ enum Part<'a> {
     Keys(Vec<Option<&'a PartitionKeyHeader>>),
     /// One item, and what it becomes if the operation might give it another id.
     Item(&'a ItemPath, Option<&'a [u8]>),
+    /// One script.
+    Script(&'a ScriptPath),
 }
 
 fn touched(op: &Op) -> Option<Touched<'_>> {
@@ -65,6 +71,8 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         Op::ListConflicts { container } | Op::FindConflict { container, .. } => {
             reads(container, Part::Everything)
         }
+        Op::Script(ScriptOp::Read { script, .. }) => reads(&script.container, Part::Script(script)),
+        Op::Script(ScriptOp::List { container, .. }) => reads(container, Part::Everything),
         Op::Batch { container, operations, mode } => Some(Touched {
             container,
             part: part_of_batch(operations, mode),
@@ -87,7 +95,8 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         | Op::ReplaceOffer { .. }
         | Op::ListOffers { .. }
         | Op::User(_)
-        | Op::Permission(_) => None,
+        | Op::Permission(_)
+        | Op::Script(_) => None,
     }
 }
 
@@ -117,27 +126,30 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
     let Some(touched) = touched(op) else {
         return Err(refused("a resource token does not open resources of this kind"));
     };
-    let container = match database.catalog.current().parent_container(touched.container) {
-        Ok(resolved) if resolved.container.rid == grant.target.container => resolved.container,
+    let resolved = match database.catalog.current().parent_container(touched.container) {
+        Ok(resolved) if resolved.container.rid == grant.target.container => resolved,
         // Who may not see a container is not told either whether it is there.
         Ok(_) | Err(_) => return Err(refused("the token is for another resource")),
     };
     if touched.writes && [grant.mode, permission.mode] != [PermissionMode::All; 2] {
         return Err(refused("the permission's mode is Read"));
     }
+    let (target, container) = (&grant.target, &resolved.container);
+    let is_part = target.item.is_some() || target.script.is_some();
     let opened = match touched.part {
         Part::Definition => true,
-        Part::Everything => grant.target.item.is_none() && grant.target.partition_key.is_none(),
+        Part::Everything => !is_part && target.partition_key.is_none(),
         Part::Keys(headers) => {
-            grant.target.item.is_none()
-                && headers.into_iter().all(|header| opens_key(grant, &container, header))
+            !is_part && headers.into_iter().all(|header| opens_key(grant, container, header))
         }
-        Part::Item(path, body) => opens_item(database, grant, context, &container, path, body)?,
+        Part::Item(..) if target.script.is_some() => false,
+        Part::Item(path, body) => opens_item(database, grant, context, container, path, body)?,
+        Part::Script(path) => opens_script(database, grant, &resolved, path)?,
     };
     if opened {
         return Ok(());
     }
-    Err(refused("the token is for another item or partition key of the container"))
+    Err(refused("the token is for another item or partition key of the container, or for a script"))
 }
 
 /// The permission behind a token, unless it was deleted or is about something else by now.
@@ -175,6 +187,22 @@ fn opens_item(
     Ok(id == *item
         && opens_key(grant, container, Some(&key))
         && body.is_none_or(|body| keeps_id(body, item)))
+}
+
+fn opens_script(
+    database: &Database,
+    grant: &Grant,
+    resolved: &Resolved,
+    path: &ScriptPath,
+) -> Result<bool> {
+    match grant.target.script {
+        // Scripts concern all partition keys.
+        None => Ok(grant.target.item.is_none() && grant.target.partition_key.is_none()),
+        Some(rid) => {
+            let script = database.catalog.current().script(resolved, path.kind, &path.script)?;
+            Ok(script.rid == rid)
+        }
+    }
 }
 
 /// Does an item that replaces another one keep its id? What is no item at all is refused later.

@@ -5,11 +5,11 @@
 //! success and one conflict, and a database is never deleted under a container that is being made.
 
 use partita_model::keycode;
-use partita_model::{DatabaseRid, Lsn, OfferRid, UserRid};
+use partita_model::{ContainerRid, DatabaseRid, Lsn, OfferRid, ScriptKind, UserRid};
 use partita_storage::{Batch, Space};
 
 use super::store::{CHILDREN, CONTAINER, DATABASE, OFFER};
-use super::{Container, Database, Offer, codec, users};
+use super::{Container, Database, Offer, codec, scripts, users};
 
 /// Names a record of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub(crate) enum RecordKey {
     Offer { rid: OfferRid },
     User { database: DatabaseRid, name: String },
     Permission { user: UserRid, name: String },
+    Script { container: ContainerRid, kind: ScriptKind, name: String },
 }
 
 impl RecordKey {
@@ -40,6 +41,9 @@ impl RecordKey {
             }
             RecordKey::User { database, name } => return users::user_key(*database, name),
             RecordKey::Permission { user, name } => return users::permission_key(*user, name),
+            RecordKey::Script { container, kind, name } => {
+                return scripts::script_key(*container, *kind, name);
+            }
         }
         out
     }

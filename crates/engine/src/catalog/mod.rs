@@ -1,4 +1,4 @@
-//! The catalog: which databases, containers, offers, users and partitions there are.
+//! The catalog: which databases, containers, offers, users, scripts and partitions there are.
 //!
 //! The truth is a set of small records in the catalog's own partition of the store (`store.rs`).
 //! Requests read a copy in memory, an immutable [`Catalog`] behind an `Arc`: resolving a container
@@ -13,6 +13,7 @@ mod codec;
 mod resolve;
 mod resource;
 mod rids;
+mod scripts;
 mod shapes;
 mod store;
 mod users;
@@ -28,6 +29,8 @@ use changes::RecordKey;
 pub(crate) use resolve::{AddressedBy, Resolved};
 pub use resource::{Container, Database, Move, Observed, Offer, Partition, Policies};
 pub(crate) use rids::{FreshRid, RidSource};
+use scripts::Scripts;
+pub use scripts::{StoredScript, Trigger, TriggerMoment, TriggerOperation};
 pub(crate) use shapes::KnownShapes;
 pub(crate) use store::CatalogStore;
 use users::Users;
@@ -42,12 +45,13 @@ pub(crate) struct Catalog {
     offer_of: HashMap<String, OfferRid>,
 }
 
-/// A database with its containers and users.
+/// A database with its containers, their scripts, and its users.
 #[derive(Clone, Debug)]
 struct Contents {
     database: Arc<Database>,
     names: HashMap<String, ContainerRid>,
     containers: BTreeMap<ContainerRid, Arc<Container>>,
+    scripts: BTreeMap<ContainerRid, Arc<Scripts>>,
     users: Arc<Users>,
 }
 
@@ -118,9 +122,10 @@ impl Catalog {
                     }
                 }
             }
-            RecordKey::Database { .. } | RecordKey::User { .. } | RecordKey::Permission { .. } => {
-                Vec::new()
-            }
+            RecordKey::Database { .. }
+            | RecordKey::User { .. }
+            | RecordKey::Permission { .. }
+            | RecordKey::Script { .. } => Vec::new(),
         }
     }
 
@@ -137,6 +142,7 @@ impl Catalog {
                 database: Arc::clone(&database),
                 names: HashMap::new(),
                 containers: BTreeMap::new(),
+                scripts: BTreeMap::new(),
                 users: Arc::default(),
             },
         };
@@ -158,6 +164,7 @@ impl Catalog {
                 && former != container.rid
             {
                 contents.containers.remove(&former);
+                contents.scripts.remove(&former);
             }
             contents.containers.insert(container.rid, container);
         }
@@ -168,6 +175,7 @@ impl Catalog {
             let contents = Arc::make_mut(contents);
             if let Some(rid) = contents.names.remove(name) {
                 contents.containers.remove(&rid);
+                contents.scripts.remove(&rid);
             }
         }
     }

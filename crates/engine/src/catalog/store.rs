@@ -12,6 +12,8 @@
 //!   08 permission user rid · name     → JSON
 //!   09 grant      user rid · resource → the permission's rid: one for each resource
 //!   0A secret     —                   → 32 random bytes, made once, that sign continuations
+//!   0C script     container rid · kind · name → JSON
+//!   0D scripts    container rid       → counter, touched by every script created or deleted
 //! ```
 //!
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children
@@ -32,7 +34,7 @@ use partita_storage::{
 
 use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
-use super::{Catalog, Container, codec};
+use super::{Catalog, Container, codec, scripts};
 use crate::throughput::Budgets;
 
 /// The partition that holds the catalog.
@@ -48,6 +50,8 @@ pub(super) const USER: u8 = 0x07;
 pub(super) const PERMISSION: u8 = 0x08;
 pub(super) const GRANT: u8 = 0x09;
 const SECRET: u8 = 0x0A;
+pub(super) const SCRIPT: u8 = 0x0C;
+pub(super) const SCRIPTS: u8 = 0x0D;
 
 const FORMAT_VERSION: u64 = 2;
 
@@ -71,7 +75,7 @@ pub(crate) struct CatalogStore {
     secret: Vec<u8>,
 }
 
-/// The children of a database or user, counted.
+/// The children of a database, container or user, counted.
 pub(crate) struct Children {
     pub(crate) count: usize,
     /// The LSN of the last one created or deleted.
@@ -143,6 +147,11 @@ impl CatalogStore {
     /// How many permissions a user has, straight from the store.
     pub(crate) fn permission_count(&self, user: UserRid) -> Result<Children> {
         self.counted(&permissions_key(user))
+    }
+
+    /// How many scripts a container has, straight from the store.
+    pub(crate) fn script_count(&self, container: ContainerRid) -> Result<Children> {
+        self.counted(&scripts::scripts_key(container))
     }
 
     fn counted(&self, key: &[u8]) -> Result<Children> {
@@ -270,6 +279,12 @@ fn apply(catalog: &mut Catalog, key: &RecordKey, record: Option<Record>) -> Resu
             catalog.insert_permission(Arc::new(users::permission(&record)?));
         }
         (RecordKey::Permission { user, name }, None) => catalog.remove_permission(*user, name),
+        (RecordKey::Script { .. }, Some(record)) => {
+            catalog.insert_script(Arc::new(scripts::script(&record)?));
+        }
+        (RecordKey::Script { container, kind, name }, None) => {
+            catalog.remove_script(*container, *kind, name);
+        }
     }
     Ok(())
 }
@@ -310,6 +325,9 @@ fn load(snapshot: &dyn Snapshot) -> Result<Catalog> {
     }
     for entry in family(snapshot, PERMISSION)? {
         catalog.insert_permission(Arc::new(users::permission(&entry.record)?));
+    }
+    for entry in family(snapshot, SCRIPT)? {
+        catalog.insert_script(Arc::new(scripts::script(&entry.record)?));
     }
     Ok(catalog)
 }

@@ -152,6 +152,7 @@ impl Database {
                 check_unchanged(condition.as_ref(), &container.etag)?;
                 let mut changes = Changes::default();
                 changes.delete_container(&container);
+                self.delete_scripts_of(&catalog, &mut changes, container.rid)?;
                 if let Some(offer) = catalog.offer_of(&container.rid.to_string()) {
                     changes.delete_offer(offer);
                 }

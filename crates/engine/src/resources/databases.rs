@@ -55,7 +55,7 @@ impl Database {
         Ok(Outcome::Database { database, change: Change::None })
     }
 
-    /// Deletes a database with all its containers, offers and users.
+    /// Deletes a database with all its containers, their scripts, offers and users.
     pub(crate) async fn delete_database(
         &self,
         work: &mut Work<'_>,
@@ -78,6 +78,7 @@ impl Database {
                 let mut partitions = Vec::new();
                 for container in catalog.containers(database.rid) {
                     changes.delete_container_with_database(container);
+                    self.delete_scripts_of(&catalog, &mut changes, container.rid)?;
                     partitions.extend(container.partition_ids());
                     if let Some(offer) = catalog.offer_of(&container.rid.to_string()) {
                         changes.delete_offer(offer);

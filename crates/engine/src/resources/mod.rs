@@ -1,4 +1,4 @@
-//! Databases, containers, offers, users and permissions: the operations on the catalog.
+//! Databases, containers, offers, users, permissions, scripts: the operations on the catalog.
 //!
 //! All of them prepare [`Changes`] from the catalog as it is, commit them, and prepare again if
 //! another change was faster. They are rare and small; none is in the way of a request on items.
@@ -9,6 +9,8 @@ mod databases;
 mod offers;
 mod permission_body;
 mod permissions;
+mod script_body;
+mod scripts;
 mod users;
 
 use std::fmt::Display;

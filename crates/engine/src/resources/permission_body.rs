@@ -4,8 +4,8 @@
 //! container that is not: clients store such permissions, and they open nothing.
 
 use partita_model::{
-    ContainerRid, DatabaseRid, Error, ItemRid, PartitionKeyHeader, Result, Value, check_item_id,
-    check_resource_name,
+    ContainerRid, DatabaseRid, Error, ItemRid, PartitionKeyHeader, Result, ScriptKind, ScriptRid,
+    Value, check_item_id, check_resource_name,
 };
 use partita_storage::Space;
 
@@ -26,11 +26,19 @@ pub(super) struct PermissionBody {
     link: ResourceLink,
 }
 
-/// The link of a container, or of an item in it.
+/// The link of a container, or of an item or script in it.
 #[derive(Debug, PartialEq, Eq)]
 struct ResourceLink {
     container: ContainerPath,
-    item: Option<String>,
+    inside: Inside,
+}
+
+/// What a link leads to in its container.
+#[derive(Debug, PartialEq, Eq)]
+enum Inside {
+    Everything,
+    Item(String),
+    Script(ScriptKind, String),
 }
 
 impl PermissionBody {
@@ -68,50 +76,48 @@ impl ResourceLink {
             }
             _ => return Err(bad_link(link)),
         };
-        let item = match inside {
-            [] => None,
+        let inside = match inside {
+            [] => Inside::Everything,
             ["docs", id] => {
                 check_item_id(id)?;
-                Some((*id).to_owned())
+                Inside::Item((*id).to_owned())
             }
-            [kind @ ("sprocs" | "triggers" | "udfs"), _] => {
-                return Err(Error::unsupported(format!(
-                    "Not supported by this server yet: permissions for {kind}. Give the user a \
-                     permission for the container"
-                )));
-            }
+            [segment, script] => match ScriptKind::of_segment(segment) {
+                Some(kind) => Inside::Script(kind, (*script).to_owned()),
+                None => return Err(bad_link(link)),
+            },
             _ => return Err(bad_link(link)),
         };
         let container =
             ContainerPath { database: database.to_owned(), container: container.to_owned() };
-        Ok(ResourceLink { container, item })
+        Ok(ResourceLink { container, inside })
     }
 }
 
 impl Database {
     /// What a permission opens.
     pub(super) fn target(&self, catalog: &Catalog, body: &PermissionBody) -> Result<Target> {
-        let ResourceLink { container: path, item } = &body.link;
+        let ResourceLink { container: path, inside } = &body.link;
         let resolved = match catalog.container(path) {
             Ok(resolved) => resolved,
             Err(error) => return absent_target(body).ok_or(error),
         };
-        let container = resolved.container;
-        check_key(&container, body.key.as_ref())?;
-        let rid = match (resolved.by, item) {
-            (AddressedBy::Rid, Some(item)) => {
-                ItemRid::parse(item).filter(|rid| rid.container == container.rid)
+        let container = &resolved.container;
+        check_key(container, body.key.as_ref())?;
+        let partition_key = body.key.clone();
+        let whole = Target { container: container.rid, item: None, script: None, partition_key };
+        let id = match inside {
+            Inside::Everything => return Ok(whole),
+            Inside::Script(kind, segment) => {
+                let script = catalog.script(&resolved, *kind, segment)?;
+                return Ok(Target { script: Some(script.rid), ..whole });
             }
-            _ => None,
+            Inside::Item(id) => id,
         };
-        let target = Target {
-            container: container.rid,
-            item: item.clone(),
-            partition_key: body.key.clone(),
-        };
-        match rid {
-            None => Ok(target),
-            Some(rid) => self.target_by_rid(&container, rid, target),
+        let rid = ItemRid::parse(id).filter(|rid| rid.container == container.rid);
+        match rid.filter(|_| resolved.by == AddressedBy::Rid) {
+            None => Ok(Target { item: Some(id.clone()), ..whole }),
+            Some(rid) => self.target_by_rid(container, rid, whole),
         }
     }
 
@@ -137,10 +143,15 @@ impl Database {
 
 /// What a link of resource ids means whose container is not there.
 fn absent_target(body: &PermissionBody) -> Option<Target> {
-    let ResourceLink { container: path, item } = &body.link;
+    let ResourceLink { container: path, inside } = &body.link;
     let database = DatabaseRid::parse(&path.database)?;
     let container = ContainerRid::parse(&path.container).filter(|rid| rid.database == database)?;
-    Some(Target { container, item: item.clone(), partition_key: body.key.clone() })
+    let (item, script) = match inside {
+        Inside::Everything => (None, None),
+        Inside::Item(id) => (Some(id.clone()), None),
+        Inside::Script(_, rid) => (None, Some(ScriptRid::parse(rid)?)),
+    };
+    Some(Target { container, item, script, partition_key: body.key.clone() })
 }
 
 fn text<'a>(body: &'a Value, name: &str) -> Result<&'a str> {
@@ -180,7 +191,7 @@ fn check_key(container: &Container, key: Option<&PartitionKeyHeader>) -> Result<
 fn bad_link(link: &str) -> Error {
     Error::bad_request(format!(
         "The resource '{link}' of the permission is invalid: it must be the link of a container \
-         (dbs/…/colls/…) or of an item (dbs/…/colls/…/docs/…)"
+         (dbs/…/colls/…), of an item (dbs/…/colls/…/docs/…) or of a script"
     ))
 }
 
@@ -193,19 +204,20 @@ mod tests {
     }
 
     #[test]
-    fn links_are_of_containers_and_items() {
+    fn links_are_of_containers_items_and_scripts() {
         for link in ["dbs/d/colls/c", "/dbs/d/colls/c/"] {
             let parsed = ResourceLink::parse(link).unwrap();
-            assert_eq!((parsed.container.database.as_str(), parsed.item), ("d", None));
+            assert_eq!(parsed.container.database, "d");
+            assert_eq!(parsed.inside, Inside::Everything);
         }
         let item = ResourceLink::parse("dbs/d/colls/c/docs/my id").unwrap();
-        assert_eq!(item.item.as_deref(), Some("my id"));
-        for link in ["", "dbs/d", "dbs//colls/c", "dbs/d/colls/c/docs", "dbs/d/colls/c/docs/a/b"] {
+        assert_eq!(item.inside, Inside::Item("my id".into()));
+        for link in ["", "dbs/d", "dbs//colls/c", "dbs/d/colls/c/docs", "dbs/d/colls/c/x/a"] {
             let error = ResourceLink::parse(link).unwrap_err();
             assert_eq!(error.kind, partita_model::ErrorKind::BadRequest, "{link}");
         }
-        let error = ResourceLink::parse("dbs/d/colls/c/sprocs/s").unwrap_err();
-        assert!(error.message.contains("sprocs"), "{error}");
+        let script = ResourceLink::parse("dbs/d/colls/c/sprocs/s").unwrap();
+        assert_eq!(script.inside, Inside::Script(ScriptKind::Procedure, "s".into()));
     }
 
     #[test]

@@ -217,7 +217,7 @@ fn check_free(catalog: &Catalog, rid: PermissionRid, name: &str, target: &Target
                 "Resource with specified id or name already exists: permission '{name}'"
             )));
         }
-        if other.target.container == target.container && other.target.item == target.item {
+        if other.target.resource() == target.resource() {
             return Err(Error::conflict(format!(
                 "The user has a permission for this resource already: '{}'. Replace that one",
                 other.name

@@ -20,6 +20,7 @@ mod query;
 mod query_property;
 mod races;
 mod restart;
+mod scripts;
 mod stores;
 mod throughput;
 mod users;

@@ -11,6 +11,7 @@ mod conflicts;
 mod items;
 mod metadata;
 mod query;
+mod scripts;
 mod users;
 
 use bytes::Bytes;
@@ -103,6 +104,8 @@ pub(crate) fn read(
         Link::PartitionKeyDelete(container) => {
             items::partition_key_delete(container, incoming, key_required)?
         }
+        Link::Scripts(container, kind) => scripts::scripts(container, kind, incoming)?,
+        Link::Script(script) => scripts::script(script, incoming)?,
         Link::Admin(link) => admin::read(link, incoming.method, &incoming.body)?,
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
@@ -195,6 +198,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
         Op::User(op) => users::profile_of_user(op),
         Op::Permission(op) => users::profile_of_permission(op),
+        Op::Script(op) => scripts::profile(op),
         Op::CreateItem { .. } => ("CreateItem", Runs::Inline),
         Op::UpsertItem { .. } => ("UpsertItem", Runs::Inline),
         Op::ReplaceItem { .. } => ("ReplaceItem", Runs::Inline),

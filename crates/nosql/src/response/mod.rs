@@ -17,7 +17,7 @@ use partita_engine::{
     Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply, Served,
 };
 use partita_gateway::Response;
-use partita_model::{Charge, Etag, IndexingMode, Object, Value};
+use partita_model::{Charge, Etag, IndexingMode, Object, ScriptKind, Value};
 
 use crate::error::Failure;
 use crate::headers;
@@ -139,19 +139,8 @@ fn success(
             feed(&rid, "Conflicts", Vec::new(), None, headers)
         }
         Outcome::Batch { results } => batch::reply(results, headers),
-        Outcome::Database { database, change } => {
-            one(&database.etag, &database.to_value(), change, headers)
-        }
-        Outcome::Databases { databases, continuation } => {
-            let rows = databases.iter().map(|database| database.to_value()).collect();
-            feed("", "Databases", rows, continuation, headers)
-        }
         Outcome::Container { change, index_progress } => {
             container_reply(container, (change, index_progress), headers, frame)
-        }
-        Outcome::Containers { database, containers, continuation } => {
-            let rows = containers.iter().map(|container| container.to_value()).collect();
-            feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
         }
         Outcome::Partitions { etag, unchanged, since } => {
             ranges(&etag, container.filter(|_| !unchanged), since, headers)
@@ -159,6 +148,42 @@ fn success(
         Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
         Outcome::RecentQueries { queries } => ok(headers, admin::queries(&queries, container)),
         Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
+        Outcome::NotModified { etag } => not_modified(&etag, headers),
+        Outcome::MovePlanned { parents, children } => planned(&parents, &children, headers),
+        Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),
+        Outcome::Database { .. }
+        | Outcome::Databases { .. }
+        | Outcome::Containers { .. }
+        | Outcome::Offer { .. }
+        | Outcome::Offers { .. }
+        | Outcome::User { .. }
+        | Outcome::Users { .. }
+        | Outcome::Permission { .. }
+        | Outcome::Permissions { .. }
+        | Outcome::Script { .. }
+        | Outcome::Scripts { .. } => resource(outcome, container, headers, frame),
+    }
+}
+
+/// Resources of the catalog, each alone or in a feed.
+fn resource(
+    outcome: Outcome,
+    container: Option<&Container>,
+    headers: HeaderMap,
+    frame: &Frame<'_>,
+) -> Response {
+    match outcome {
+        Outcome::Database { database, change } => {
+            one(&database.etag, &database.to_value(), change, headers)
+        }
+        Outcome::Databases { databases, continuation } => {
+            let rows = databases.iter().map(|database| database.to_value()).collect();
+            feed("", "Databases", rows, continuation, headers)
+        }
+        Outcome::Containers { database, containers, continuation } => {
+            let rows = containers.iter().map(|container| container.to_value()).collect();
+            feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
+        }
         Outcome::Offer { offer, change } => one_offer(&offer, change, headers),
         Outcome::Offers { offers, continuation } => {
             let rows = offers.iter().map(|offer| offer.to_value()).collect();
@@ -178,9 +203,25 @@ fn success(
             let rows = permissions.iter().map(|p| frame.tokens.with_token(p, seconds)).collect();
             feed(&user.rid.to_string(), "Permissions", rows, continuation, headers)
         }
-        Outcome::NotModified { etag } => not_modified(&etag, headers),
-        Outcome::MovePlanned { parents, children } => planned(&parents, &children, headers),
-        Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),
+        Outcome::Script { script, change } => {
+            one(&script.etag, &script.to_value(), change, headers)
+        }
+        Outcome::Scripts { kind, scripts, continuation } => {
+            let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
+            let rows = scripts.iter().map(|script| script.to_value()).collect();
+            feed(&rid, scripts_name(kind), rows, continuation, headers)
+        }
+        // The caller has dealt with everything else.
+        _ => empty(StatusCode::INTERNAL_SERVER_ERROR, headers),
+    }
+}
+
+/// What a feed of scripts is called.
+fn scripts_name(kind: ScriptKind) -> &'static str {
+    match kind {
+        ScriptKind::Procedure => "StoredProcedures",
+        ScriptKind::Trigger => "Triggers",
+        ScriptKind::Function => "UserDefinedFunctions",
     }
 }
 

@@ -152,7 +152,7 @@ fn unknown_paths_and_methods_are_told_apart() {
 #[test]
 fn features_of_later_are_refused_by_name() {
     let world = World::with_container("400");
-    let post = |path: &str| world.post(path, "{}").key(r#"["a"]"#);
+    let post = |path: &str| world.post(path, r#"{"id":"s","body":"x"}"#).key(r#"["a"]"#);
     for (ask, feature) in [
         (post(DOCS).header("x-ms-documentdb-pre-trigger-include", "t"), "triggers"),
         (post("/dbs/d/colls/c/sprocs"), "stored procedures"),

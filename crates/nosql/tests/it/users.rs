@@ -158,7 +158,7 @@ fn permissions_that_make_no_sense_are_refused() {
         (permission("p", "All", "dbs/d", ""), 400, "'dbs/d'"),
         (permission("p", "All", "dbs/d/colls/c/docs", ""), 400, "docs"),
         (permission("p", "All", "dbs/d/colls/other", ""), 404, "other"),
-        (permission("p", "All", "dbs/d/colls/c/sprocs/s", ""), 501, "sprocs"),
+        (permission("p", "All", "dbs/d/colls/c/sprocs/s", ""), 404, "stored procedure 's'"),
         (permission("p", "All", "dbs/d/colls/c", r#","resourcePartitionKey":[]"#), 400, "[]"),
         (permission("p", "All", "dbs/d/colls/c", r#","resourcePartitionKey":[1,2]"#), 400, "[1,2]"),
         (permission("p/q", "All", "dbs/d/colls/c", ""), 400, "p/q"),

@@ -1,7 +1,7 @@
 //! The records of users and permissions.
 
 use partita_model::{
-    ContainerRid, Error, PartitionKeyHeader, PermissionRid, Result, UserRid, Value,
+    ContainerRid, Error, PartitionKeyHeader, PermissionRid, Result, ScriptRid, UserRid, Value,
 };
 use partita_storage::Record;
 
@@ -29,7 +29,7 @@ pub(in super::super) fn user(record: &Record) -> Result<User> {
 }
 
 pub(super) fn encode_permission(permission: &Permission) -> Vec<u8> {
-    let Target { container, item, partition_key } = &permission.target;
+    let Target { container, item, script, partition_key } = &permission.target;
     let key = partition_key.as_ref().map(PartitionKeyHeader::to_header_json);
     object()
         .with("rid", permission.rid.to_string())
@@ -39,6 +39,7 @@ pub(super) fn encode_permission(permission: &Permission) -> Vec<u8> {
         .with("resourceKey", permission.resource_partition_key.clone().unwrap_or(Value::Null))
         .with("container", container.to_string())
         .with("item", item.as_deref().map_or(Value::Null, Value::from))
+        .with("script", script.map_or(Value::Null, |rid| Value::from(rid.to_string())))
         .with("key", key.map_or(Value::Null, Value::from))
         .with("etag", permission.etag.to_string())
         .with("ts", integer(permission.ts))
@@ -52,11 +53,17 @@ pub(in super::super) fn permission(record: &Record) -> Result<Permission> {
         Value::Null => Ok(None),
         value => value.as_str().map(Some).ok_or_else(broken(name)),
     };
+    // Records from before scripts could be opened say nothing of them.
+    let script = match fields.text("script") {
+        Ok(rid) => Some(ScriptRid::parse(rid).ok_or_else(broken("script"))?),
+        Err(_) => None,
+    };
     let key = text_if_there("key")?.map(PartitionKeyHeader::parse).transpose();
     let target = Target {
         container: ContainerRid::parse(fields.text("container")?)
             .ok_or_else(broken("container"))?,
         item: text_if_there("item")?.map(str::to_owned),
+        script,
         partition_key: key.map_err(|_| damaged("permission", "key"))?,
     };
     let mode_text = fields.text("mode")?.to_owned();

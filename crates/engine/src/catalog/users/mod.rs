@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use partita_model::{
-    ContainerRid, DatabaseRid, Etag, Lsn, Object, PartitionKeyHeader, PermissionRid, UserRid, Value,
+    ContainerRid, DatabaseRid, Etag, Lsn, Object, PartitionKeyHeader, PermissionRid, ScriptRid,
+    UserRid, Value,
 };
 
 use super::Catalog;
@@ -52,7 +53,7 @@ impl User {
 pub enum PermissionMode {
     /// Reads, feeds and queries.
     Read,
-    /// Writes of items as well.
+    /// Writes of items and runs of procedures as well.
     All,
 }
 
@@ -67,22 +68,26 @@ impl PermissionMode {
     }
 }
 
-/// What a permission opens: a container, an item of it, or what is under a partition key.
+/// What a permission opens: a container, an item or script of it, or what is under a partition
+/// key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     pub container: ContainerRid,
     /// Only the item with this id; under every partition key, unless one is named too.
     pub item: Option<String>,
+    /// Only this script; a procedure under every partition key, unless one is named too.
+    pub script: Option<ScriptRid>,
     /// Only what is under this partition key, or under this prefix of a hierarchical one.
     pub partition_key: Option<PartitionKeyHeader>,
 }
 
 impl Target {
     /// Names the resource, without the partition key: a user has one permission for each resource.
-    fn resource(&self) -> String {
-        match &self.item {
-            None => self.container.to_string(),
-            Some(id) => format!("{}/docs/{id}", self.container),
+    pub(crate) fn resource(&self) -> String {
+        match (&self.item, &self.script) {
+            (Some(id), _) => format!("{}/docs/{id}", self.container),
+            (None, Some(script)) => script.to_string(),
+            (None, None) => self.container.to_string(),
         }
     }
 }
