@@ -37,6 +37,7 @@ EDGES = {
     "partita-query": {"partita-model"},
     "partita-storage": {"partita-model"},
     "partita-engine": {"partita-query", "partita-storage", "partita-model"},
+    "partita-script": {"partita-engine", "partita-query", "partita-model"},
     "partita-advisor": {"partita-query", "partita-model"},
     "partita-gateway": {"partita-engine", "partita-model"},
     "partita-nosql": {"partita-gateway", "partita-engine", "partita-query", "partita-model"},
