@@ -2,7 +2,7 @@
 //!
 //! Clients send all further requests to the endpoints named here, so they are built from the
 //! scheme, host and port that the client itself used: behind a port mapping or under another name
-//! the server still is where the client found it.
+//! the server still is where the client found it. Where that is not so, it can be told.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -39,17 +39,20 @@ pub(crate) fn host(uri: &Uri, headers: &HeaderMap, local: SocketAddr) -> String 
     }
 }
 
+/// Where a client that came like this finds the account.
+pub(crate) fn endpoint(scheme: Scheme, host: &str) -> String {
+    match scheme {
+        Scheme::Http => format!("http://{host}/"),
+        Scheme::Https => format!("https://{host}/"),
+    }
+}
+
 /// The account's document.
-pub(crate) fn document(scheme: Scheme, host: &str, consistency: Consistency) -> String {
-    let scheme = match scheme {
-        Scheme::Http => "http",
-        Scheme::Https => "https",
-    };
-    let location = Object::new()
-        .with("name", LOCATION)
-        .with("databaseAccountEndpoint", format!("{scheme}://{host}/"));
+pub(crate) fn document(endpoint: &str, consistency: Consistency) -> String {
+    let location = Object::new().with("name", LOCATION).with("databaseAccountEndpoint", endpoint);
     let locations = vec![Value::from(location)];
-    let id = account_id(host);
+    let host = endpoint.split_once("://").map_or(endpoint, |(_, host)| host);
+    let id = account_id(host.trim_end_matches('/'));
     let replicas = Object::new().with("minReplicaSetSize", 3i64).with("maxReplicasetSize", 4i64);
     let read_policy =
         Object::new().with("primaryReadCoefficient", 1i64).with("secondaryReadCoefficient", 1i64);
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_account_is_where_the_client_found_it() {
-        let text = document(Scheme::Https, "localhost:8081", Consistency::Session);
+        let text = document("https://localhost:8081/", Consistency::Session);
         let account = Value::parse(text.as_bytes()).unwrap();
         assert_eq!(account.get("id").and_then(Value::as_str), Some("localhost"));
         for list in ["writableLocations", "readableLocations"] {

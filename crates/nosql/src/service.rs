@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use partita_engine::{
     ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
@@ -39,6 +39,8 @@ pub struct NoSqlSettings {
     pub default_consistency: Consistency,
     /// How far a request's date may be from the server's.
     pub clock_skew_seconds: u64,
+    /// Where clients are told to find the account, if not where they came.
+    pub public_endpoint: Option<String>,
     /// Controls for tests, if there are any.
     pub controls: Option<Arc<Controls>>,
 }
@@ -71,6 +73,11 @@ impl NoSqlDoor {
         telemetry: Arc<Telemetry>,
     ) -> NoSqlDoor {
         NoSqlDoor { database, settings, clock, entropy, pool, telemetry }
+    }
+
+    /// Tells clients to find the account there from now on.
+    pub fn set_public_endpoint(&mut self, endpoint: &str) {
+        self.settings.public_endpoint = Some(endpoint.to_owned());
     }
 
     async fn answer(&self, mut request: Request) -> Response {
@@ -136,13 +143,28 @@ impl NoSqlDoor {
                         return Ok(response::empty(StatusCode::OK, HeaderMap::new()));
                     }
                 }
-                self.perform(*call, &address, told).await
+                let mut response = self.perform(*call, &address, told).await?;
+                if method == Method::GET {
+                    let location = self.endpoint(request) + uri.path().trim_start_matches('/');
+                    headers::put(&mut response.headers, header::CONTENT_LOCATION, location);
+                }
+                Ok(response)
             }
             Call::Account => {
                 told.operation = "ReadAccount";
-                let host = account::host(uri, headers, request.local);
-                let document = account::document(request.scheme, &host, account);
+                let document = account::document(&self.endpoint(request), account);
                 Ok(response::with_body(StatusCode::OK, HeaderMap::new(), document))
+            }
+        }
+    }
+
+    /// Where clients find the account: where this one came, unless something else is told.
+    fn endpoint(&self, request: &Request) -> String {
+        match &self.settings.public_endpoint {
+            Some(endpoint) => endpoint.clone(),
+            None => {
+                let host = account::host(&request.uri, &request.headers, request.local);
+                account::endpoint(request.scheme, &host)
             }
         }
     }
@@ -156,7 +178,7 @@ impl NoSqlDoor {
     ) -> Option<Strike> {
         let controls = self.settings.controls.as_ref()?;
         let (database, container) = address.names();
-        let client = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let client = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let subject = Subject {
             database: database.as_deref(),
             container: container.as_deref(),

@@ -243,6 +243,11 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) listen: Vec<String>,
 
+    /// The URL at which clients are told to find the account, https://HOST:PORT/ [default: the one
+    /// at which they asked]
+    #[arg(long, env = "PARTITA_PUBLIC_ENDPOINT", value_name = "URL")]
+    pub(crate) public_endpoint: Option<String>,
+
     /// Where data and the TLS certificate are kept [default: ./partita-data; none with
     /// --store memory]
     #[arg(long, env = "PARTITA_DATA_DIR", value_name = "DIRECTORY")]

@@ -44,6 +44,8 @@ pub(crate) struct Config {
     /// Faults on order, and a clock that can be put forward?
     pub(crate) test_controls: bool,
     pub(crate) threads: usize,
+    /// Where clients are told to find the account.
+    pub(crate) public_endpoint: Option<String>,
     /// Where alerts are posted.
     pub(crate) alert_webhook: Option<String>,
     /// How often is looked for alerts.
@@ -114,6 +116,7 @@ impl Config {
             init: args.init,
             test_controls: args.test_controls,
             threads: args.threads.unwrap_or(cores),
+            public_endpoint: public_endpoint(args.public_endpoint)?,
             alert_webhook: alert_webhook(args.alert_webhook)?,
             alert_interval: Duration::from_secs(args.alert_seconds),
             partition_metrics: args.partition_metrics == Switch::On,
@@ -148,6 +151,19 @@ fn engine(args: &ServeArgs) -> EngineSettings {
         query: QuerySettings { parallelism: parallelism(), ..QuerySettings::default() },
         ..EngineSettings::default()
     }
+}
+
+/// A URL without a path, with a slash at its end as SDKs want it.
+fn public_endpoint(url: Option<String>) -> Result<Option<String>, Failure> {
+    let Some(url) = url else { return Ok(None) };
+    let host = url.strip_prefix("https://").or(url.strip_prefix("http://")).unwrap_or_default();
+    let host = host.strip_suffix('/').unwrap_or(host);
+    if host.is_empty() || !host.chars().all(|c| c.is_ascii_graphic() && !"/?#\"".contains(c)) {
+        return Err(Failure::usage(format!(
+            "--public-endpoint {url:?}: write https://HOST:PORT/ or http://HOST:PORT/"
+        )));
+    }
+    Ok(Some(format!("{}/", url.trim_end_matches('/'))))
 }
 
 /// The program brings no trust in certificates for requests of its own.

@@ -128,6 +128,7 @@ fn serve(
         keys: config.keys,
         default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
+        public_endpoint: config.public_endpoint,
         controls: handed.controls,
     };
     let door = NoSqlDoor::new(

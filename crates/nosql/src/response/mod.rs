@@ -286,6 +286,10 @@ fn container_reply(
     let Some(container) = container else {
         return empty(status_of(change), headers);
     };
+    // Java clients make the container's path of its owner's.
+    headers::put(&mut headers, headers::CONTENT_PATH, container.rid.database.to_string());
+    let owner = format!("dbs/{}", encode(&container.database.name));
+    headers::put(&mut headers, headers::ALT_CONTENT_PATH, owner);
     let mut body = container.to_value();
     if frame.shape.quota {
         let progress = HeaderValue::from(u16::from(index_progress));

@@ -20,6 +20,25 @@ fn the_account_names_the_endpoint_that_the_client_used() {
 }
 
 #[test]
+fn the_account_names_the_endpoint_that_it_was_told() {
+    let mut world = World::new();
+    world.set_public_endpoint("https://127.0.0.1:8081/");
+    let account = world.get("/").header("host", "localhost:8081").expect(200).json();
+    assert_eq!(account.get("id").and_then(Value::as_str), Some("localhost"));
+    let locations = account.get("readableLocations").and_then(Value::as_array).unwrap();
+    let endpoint = locations[0].get("databaseAccountEndpoint").and_then(Value::as_str);
+    assert_eq!(endpoint, Some("https://127.0.0.1:8081/"));
+}
+
+#[test]
+fn a_read_tells_where_it_found_what_it_returns() {
+    let world = World::with_container("400");
+    let answer = world.get("/dbs/d/colls/c").header("host", "localhost:8081").expect(200);
+    assert_eq!(answer.header("content-location"), Some("http://localhost:8081/dbs/d/colls/c"));
+    assert_eq!(answer.header("x-ms-alt-content-path"), Some("dbs/d"), "its owner");
+}
+
+#[test]
 fn the_account_tells_its_consistency() {
     let answer = World::with_consistency(Consistency::Strong).get("/").expect(200).json();
     let policy = answer.get("userConsistencyPolicy").unwrap();

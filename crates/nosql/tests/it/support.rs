@@ -111,11 +111,16 @@ impl World {
             },
             default_consistency,
             clock_skew_seconds: 900,
+            public_endpoint: None,
             controls: controlled.then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
         };
         let pool = Pool::new(1, 16).unwrap();
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
         World { door, telemetry, clock: fixed, store: own_store }
+    }
+
+    pub(crate) fn set_public_endpoint(&mut self, endpoint: &str) {
+        self.door.set_public_endpoint(endpoint);
     }
 
     /// A world with database `d` and container `c` (partition key `/pk`) of this throughput.

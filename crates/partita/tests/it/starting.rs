@@ -60,6 +60,16 @@ fn the_status_tells_whether_throughput_is_enforced() {
 }
 
 #[test]
+fn a_public_endpoint_is_a_url_without_a_path() {
+    let directory = Directory::new("public-endpoint");
+    for wrong in ["localhost:8081", "https://", "https://host/path", "ftp://host/", "http://a b/"] {
+        let refused = run(&directory, &["--store", "memory", "--public-endpoint", wrong]);
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+        assert!(text(&refused.stderr).contains("--public-endpoint"), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
 fn the_environment_is_as_good_as_flags() {
     let directory = Directory::new("environment");
     let mut healthcheck = partita(&directory, &["healthcheck"]);
