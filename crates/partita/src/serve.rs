@@ -14,12 +14,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use partita_engine::{Database, ThroughputMode};
+use partita_engine::{Database, ScriptRuntime, ThroughputMode};
 use partita_gateway::{
     Certificate, Pool, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry, start_logging,
 };
 use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, NoSqlDoor, NoSqlSettings};
+use partita_script::{Limits, QuickJs};
 use partita_storage::{EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
@@ -49,6 +50,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let (handed, controls) = controls(&config, clock);
+    config.engine.scripts.runtime = Some(script_runtime(clock, &entropy));
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),
@@ -72,6 +74,11 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     closed?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Runs scripts. Their time is the real one, whatever time tests have set for the database.
+fn script_runtime(clock: SystemClock, entropy: &Arc<dyn Entropy>) -> Arc<dyn ScriptRuntime> {
+    Arc::new(QuickJs::new(Limits::default(), Arc::new(clock), Arc::clone(entropy)))
 }
 
 /// What the database and its door are handed.
