@@ -10,6 +10,7 @@ use partita_gateway::limits;
 use partita_model::Consistency;
 
 use crate::cli::ContainerName;
+use crate::script_worker;
 
 /// A partitioned document database that speaks the Azure Cosmos DB protocol.
 ///
@@ -60,6 +61,9 @@ pub(crate) enum Command {
     Advise(AdviseArgs),
     /// Split and merge physical partitions.
     Admin(AdminArgs),
+    /// Run scripts for the server that started this process.
+    #[command(name = script_worker::COMMAND, hide = true)]
+    ScriptWorker,
 }
 
 #[derive(Debug, Args)]

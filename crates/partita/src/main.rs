@@ -5,6 +5,7 @@
 //! - `banner.rs`: what a user sees when it is ready; `healthcheck.rs`: is it?
 //! - `alerts.rs`: what should be told without being asked; `metrics.rs`: what is when asked;
 //! - `check.rs`: is what is stored whole?
+//! - `script_worker.rs`: processes in which the server has scripts run;
 //! - `cli/`: commands that ask a running server and print what it says;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
@@ -22,6 +23,7 @@ mod healthcheck;
 mod init;
 mod maintainer;
 mod metrics;
+mod script_worker;
 mod serve;
 mod system;
 
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Some(Command::ExplainKey(args)) => cli::explain_key(&args, clock),
         Some(Command::Admin(args)) => cli::admin(&args.command, clock),
         Some(Command::Advise(args)) => cli::advise(&args, clock),
+        Some(Command::ScriptWorker) => script_worker::run(clock),
         Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),
     };

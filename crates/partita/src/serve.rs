@@ -14,13 +14,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use partita_engine::{Database, ScriptRuntime, ThroughputMode};
+use partita_engine::{Database, ThroughputMode};
 use partita_gateway::{
     Certificate, Pool, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry, start_logging,
 };
 use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, NoSqlDoor, NoSqlSettings};
-use partita_script::{Limits, QuickJs};
 use partita_storage::{EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
@@ -32,6 +31,7 @@ use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::init;
 use crate::maintainer::Maintainer;
 use crate::metrics;
+use crate::script_worker;
 use crate::system::{SystemClock, SystemEntropy};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -50,7 +50,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let (handed, controls) = controls(&config, clock);
-    config.engine.scripts.runtime = Some(script_runtime(clock, &entropy));
+    config.engine.scripts.runtime = Some(script_worker::runtime(clock)?);
     let database = Database::open(
         open_store(&config.store)?,
         Arc::clone(&handed),
@@ -74,11 +74,6 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     closed?;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Runs scripts. Their time is the real one, whatever time tests have set for the database.
-fn script_runtime(clock: SystemClock, entropy: &Arc<dyn Entropy>) -> Arc<dyn ScriptRuntime> {
-    Arc::new(QuickJs::new(Limits::default(), Arc::new(clock), Arc::clone(entropy)))
 }
 
 /// What the database and its door are handed.

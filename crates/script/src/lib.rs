@@ -20,6 +20,9 @@
 //!
 //! User-defined functions (`functions.rs`) have a machine without the API per query and thread.
 //!
+//! The server does none of this itself: [`Workers`] has it done by processes that can be ended
+//! (`worker/`).
+//!
 //! # Invariants
 //! - No file, socket, timer, thread or module is reachable from a script; its only way out is its
 //!   host.
@@ -41,5 +44,7 @@ mod queue;
 mod run;
 mod runtime;
 mod transform;
+mod worker;
 
 pub use runtime::{Limits, QuickJs};
+pub use worker::{WorkerCommand, Workers, serve};

@@ -10,3 +10,4 @@ mod hostile;
 mod messages;
 mod shapes;
 mod values;
+mod workers;

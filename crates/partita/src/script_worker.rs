@@ -1,0 +1,39 @@
+//! `partita script-worker`: the server's own process for scripts, started by it and by nobody else.
+
+use std::io::{BufReader, stdin, stdout};
+use std::sync::Arc;
+use std::{env, thread};
+
+use partita_engine::ScriptRuntime;
+use partita_script::{Limits, WorkerCommand, Workers};
+
+use crate::failure::Failure;
+use crate::system::{SystemClock, SystemEntropy};
+
+/// The command that starts a worker.
+pub(crate) const COMMAND: &str = "script-worker";
+
+/// Workers for each processor: a script waits for the database now and then.
+const WORKERS_PER_PROCESSOR: usize = 2;
+const WORKERS_MIN: usize = 4;
+
+/// Runs scripts for the server at the other end of standard input and output.
+pub(crate) fn run(clock: SystemClock) -> Result<(), Failure> {
+    let entropy = SystemEntropy::start()
+        .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
+    let mut input = BufReader::new(stdin().lock());
+    let (clock, entropy) = (Arc::new(clock), Arc::new(entropy));
+    partita_script::serve(&mut input, &mut stdout().lock(), Limits::default(), clock, entropy)
+        .map_err(|error| Failure::other(format!("the script worker has lost its server: {error}")))
+}
+
+/// Who runs the server's scripts. Their time is the real one, whatever time tests have set for the
+/// database.
+pub(crate) fn runtime(clock: SystemClock) -> Result<Arc<dyn ScriptRuntime>, Failure> {
+    let program = env::current_exe()
+        .map_err(|error| Failure::other(format!("this program does not find itself: {error}")))?;
+    let command = WorkerCommand { program, arguments: vec![COMMAND.into()] };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let workers_max = (processors * WORKERS_PER_PROCESSOR).max(WORKERS_MIN);
+    Ok(Arc::new(Workers::new(command, workers_max, Arc::new(clock))))
+}

@@ -1,0 +1,319 @@
+//! The server's side: keeps workers, gives them calls, and answers what they ask.
+//!
+//! There are two groups of workers, one for procedures and triggers and one for the functions of
+//! queries: a procedure's query may call functions, and must never wait for a worker that waits for
+//! it. Each group has a limit; who finds all of it busy waits for a while, and is then refused.
+//! Workers are started when they are needed and kept when they are done.
+
+use std::ffi::OsString;
+use std::io::{self, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use partita_engine::{
+    HostQuery, HostWrite, Script, ScriptCall, ScriptEnd, ScriptHost, ScriptRuntime,
+};
+use partita_model::{Clock, Error, Result, Value};
+use partita_query::Functions;
+
+use super::message::{
+    ASK, CALL, CHECK, END, LOAD, Reply, get_ask, get_end, get_result, get_value, put_call,
+    put_reply, put_script, put_value,
+};
+use super::wire::{Decoder, Encoder, broken};
+use crate::bridge::status;
+use crate::queue::Operation;
+
+/// How long a call waits for a worker.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How a worker is started: a program that calls [`super::serve`] on its standard input and output.
+#[derive(Clone, Debug)]
+pub struct WorkerCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Runs scripts in processes of their own.
+pub struct Workers {
+    runs: Arc<Group>,
+    functions: Arc<Group>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Workers {
+    /// At most `workers_max` at a time for procedures and triggers, and as many for functions.
+    pub fn new(command: WorkerCommand, workers_max: usize, clock: Arc<dyn Clock>) -> Workers {
+        let group = || {
+            Arc::new(Group {
+                command: command.clone(),
+                workers_max: workers_max.max(1),
+                state: Mutex::default(),
+                freed: Condvar::new(),
+            })
+        };
+        Workers { runs: group(), functions: group(), clock }
+    }
+}
+
+impl ScriptRuntime for Workers {
+    fn check(&self, script: &Script) -> Result<()> {
+        let mut worker = self.runs.take()?;
+        let question = put_script(Encoder::default().byte(CHECK), script);
+        let checked =
+            worker.exchange(&question).and_then(|mut frame| get_result(&mut frame, |_| Ok(())));
+        self.runs.settle(worker, &script.name, checked, false)
+    }
+
+    fn run(&self, call: &ScriptCall<'_>, host: &mut dyn ScriptHost) -> ScriptEnd {
+        let failed = |error| ScriptEnd { result: Err(error), log: String::new() };
+        let mut worker = match self.runs.take() {
+            Ok(worker) => worker,
+            Err(error) => return failed(error),
+        };
+        let started = self.clock.monotonic_nanos();
+        let end = worker.run(call, host);
+        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
+        let late = nanos >= call.millis_max.saturating_mul(1_000_000);
+        let settled = self.runs.settle(worker, &call.script.name, end.map(Ok), late);
+        settled.unwrap_or_else(failed)
+    }
+
+    fn functions(&self, functions: Vec<Script>) -> Arc<dyn Functions> {
+        Arc::new(RemoteFunctions {
+            group: Arc::clone(&self.functions),
+            scripts: functions,
+            worker: Mutex::default(),
+        })
+    }
+}
+
+/// Workers for one purpose.
+struct Group {
+    command: WorkerCommand,
+    workers_max: usize,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Worker>,
+    /// Those that are busy.
+    busy: usize,
+}
+
+impl Group {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in here can be left half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker for one call: one that is idle, or a new one if there may be more.
+    fn take(&self) -> Result<Worker> {
+        let full = |state: &mut State| state.busy >= self.workers_max;
+        let waited = self.freed.wait_timeout_while(self.state(), WAIT_MAX, full);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if full(&mut state) {
+            return Err(Error::unavailable(
+                "All that run scripts are busy. Try again in a while, or do less in each script.",
+            ));
+        }
+        state.busy += 1;
+        let idle = state.idle.pop();
+        drop(state);
+        match idle {
+            Some(worker) => Ok(worker),
+            None => Worker::start(&self.command).map_err(|error| {
+                self.leave();
+                Error::unavailable(format!("A script worker cannot be started: {error}"))
+            }),
+        }
+    }
+
+    fn leave(&self) {
+        self.state().busy -= 1;
+        self.freed.notify_one();
+    }
+
+    /// Takes a worker back after a call. One that failed to answer is ended: `late` says whether
+    /// that was because the script did not let itself be stopped.
+    fn settle<T>(
+        &self,
+        worker: Worker,
+        name: &str,
+        answer: io::Result<Result<T>>,
+        late: bool,
+    ) -> Result<T> {
+        let result = match answer {
+            Ok(result) => {
+                self.state().idle.push(worker);
+                result
+            }
+            Err(_) if late => Err(Error::timeout(format!(
+                "The script '{name}' ran longer than it may, and had to be ended."
+            ))),
+            Err(error) => Err(Error::internal(format!(
+                "The worker that ran the script '{name}' ended: {error}"
+            ))),
+        };
+        self.leave();
+        result
+    }
+}
+
+/// A process that runs scripts.
+struct Worker {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Drop for Worker {
+    /// Whatever it does: nobody listens any more. Waiting for it is short, and leaves no zombie.
+    fn drop(&mut self) {
+        if self.child.kill().is_ok() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Worker {
+    fn start(command: &WorkerCommand) -> io::Result<Worker> {
+        let mut worker = Command::new(&command.program);
+        // The environment may hold keys, and a worker needs nothing of it.
+        worker.args(&command.arguments).env_clear();
+        // A Ctrl-C in a terminal is for the server, which lets scripts end before it does.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut worker, 0);
+        let mut child = worker.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(broken());
+        };
+        Ok(Worker { child, input, output: BufReader::new(output) })
+    }
+
+    fn receive(&mut self) -> io::Result<Decoder> {
+        Decoder::receive(&mut self.output)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn exchange(&mut self, question: &Encoder) -> io::Result<Decoder> {
+        question.send(&mut self.input)?;
+        self.receive()
+    }
+
+    /// Has a script run, and answers what it asks.
+    fn run(&mut self, call: &ScriptCall<'_>, host: &mut dyn ScriptHost) -> io::Result<ScriptEnd> {
+        // An error that ends the run: the worker says only that there was one.
+        let mut verdict = None;
+        let mut frame = self.exchange(&put_call(call))?;
+        loop {
+            match frame.byte()? {
+                ASK => {
+                    let reply = answer(host, &get_ask(&mut frame)?);
+                    let reply = reply.unwrap_or_else(|error| {
+                        if status(&error.kind).is_none() {
+                            verdict.get_or_insert_with(|| error.clone());
+                        }
+                        Reply::Failed(error)
+                    });
+                    frame = self.exchange(&put_reply(&reply))?;
+                }
+                END => {
+                    let mut end = get_end(&mut frame)?;
+                    if let Some(verdict) = verdict {
+                        end.result = Err(verdict);
+                    }
+                    return Ok(end);
+                }
+                _ => return Err(broken()),
+            }
+        }
+    }
+}
+
+fn answer(host: &mut dyn ScriptHost, operation: &Operation) -> Result<Reply> {
+    Ok(match operation {
+        Operation::Write { target, document, indexing, if_match } => {
+            Reply::Item(host.write(HostWrite {
+                target: target.as_host(),
+                document,
+                indexing: *indexing,
+                if_match: if_match.as_deref(),
+            })?)
+        }
+        Operation::Read { link, if_none_match } => {
+            let item = host.read(link.as_host(), if_none_match.as_deref())?;
+            item.map_or(Reply::Nothing, Reply::Item)
+        }
+        Operation::Delete { link, if_match } => {
+            host.delete(link.as_host(), if_match.as_deref())?;
+            Reply::Nothing
+        }
+        Operation::Query { text, parameters, page, .. } => Reply::Page(host.query(HostQuery {
+            text: text.as_deref(),
+            parameters,
+            page_size: page.size,
+            continuation: page.continuation.as_deref(),
+        })?),
+        Operation::Chain { .. } => return Err(Error::internal("a worker asks for a chain")),
+    })
+}
+
+/// The functions of one page of a query. All of its threads share one worker, from the first call
+/// until the page is done.
+struct RemoteFunctions {
+    group: Arc<Group>,
+    scripts: Vec<Script>,
+    worker: Mutex<Option<Worker>>,
+}
+
+impl RemoteFunctions {
+    fn ask(&self, worker: &mut Worker, question: &Encoder) -> io::Result<Result<Option<Value>>> {
+        get_result(&mut worker.exchange(question)?, get_value)
+    }
+
+    fn start(&self) -> Result<Worker> {
+        let mut worker = self.group.take()?;
+        let frame = Encoder::default().byte(LOAD).number(self.scripts.len() as u64);
+        let frame = self.scripts.iter().fold(frame, put_script);
+        match frame.send(&mut worker.input) {
+            Ok(()) => Ok(worker),
+            Err(error) => self.group.settle(worker, "functions", Err(error), false),
+        }
+    }
+}
+
+impl Functions for RemoteFunctions {
+    fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>> {
+        let frame = Encoder::default().byte(CALL).text(name).number(arguments.len() as u64);
+        let put = |frame, argument: &Option<Value>| put_value(frame, argument.as_ref());
+        let question = arguments.iter().fold(frame, put);
+        let mut kept = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worker = match kept.take() {
+            Some(worker) => worker,
+            None => self.start()?,
+        };
+        match self.ask(&mut worker, &question) {
+            Ok(result) => {
+                *kept = Some(worker);
+                result
+            }
+            // A worker ends during a call only if the function does not.
+            Err(error) => self.group.settle(worker, name, Err(error), true),
+        }
+    }
+}
+
+impl Drop for RemoteFunctions {
+    fn drop(&mut self) {
+        let kept = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(worker) = kept.take() {
+            let _ = self.group.settle(worker, "functions", Ok(Ok(())), false);
+        }
+    }
+}
