@@ -6,6 +6,7 @@
 //! partita-bench queries      queries over a million documents : PostgreSQL with the same ones
 //! partita-bench partitions   reads and writes in one partition : the same in many
 //! partita-bench throughput   point reads with throughput enforced : the same without
+//! partita-bench split        a split under load: how long do writers ever wait, and when
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -27,6 +28,7 @@ mod queries;
 mod raw;
 mod read;
 mod server;
+mod split;
 mod throughput;
 
 use std::path::PathBuf;
@@ -34,6 +36,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+/// As the server has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 #[command(about = "Measures Partita against limits on the same machine in the same run")]
@@ -56,6 +62,8 @@ enum What {
     Throughput(Options),
     /// 1 000 containers of 4 partitions: creating them, a restart, and an idle server's appetite.
     Containers(Options),
+    /// A partition is split under load: latencies, and the longest times without a write.
+    Split(SplitOptions),
     /// The bare server: answers every request with the response in a file.
     #[command(hide = true)]
     Bare { response: PathBuf },
@@ -100,6 +108,28 @@ struct QueryOptions {
     rounds: usize,
 }
 
+#[derive(clap::Args, Clone)]
+struct SplitOptions {
+    /// Where the data goes; about 3 GB for a million items.
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// A directory that was filled with --only-load, or is to be filled; it stays.
+    #[arg(long)]
+    loaded: Option<PathBuf>,
+    /// Fill the directory and end.
+    #[arg(long, requires = "loaded")]
+    only_load: bool,
+    /// Items of about 1 KB.
+    #[arg(long, default_value_t = 1_000_000)]
+    items: usize,
+    /// Seconds of load before and after the split.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    /// Between two requests of a client.
+    #[arg(long, default_value_t = 20)]
+    pause_ms: u64,
+}
+
 impl Options {
     fn length(&self) -> Duration {
         Duration::from_secs(self.seconds)
@@ -107,6 +137,8 @@ impl Options {
 }
 
 fn main() -> Result<()> {
+    let told = std::env::var("PARTITA_LOG_LEVEL").unwrap_or_else(|_| "warn".to_owned());
+    partita_gateway::start_logging(&told, partita_gateway::LogFormat::Text)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match Arguments::parse().what {
         What::Read(options) => runtime.block_on(read::run(&options)),
@@ -115,6 +147,7 @@ fn main() -> Result<()> {
         What::Partitions(options) => runtime.block_on(partitions::run(&options)),
         What::Throughput(options) => runtime.block_on(throughput::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
+        What::Split(options) => split::run(&options),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),
     }
 }

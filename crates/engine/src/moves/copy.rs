@@ -175,6 +175,9 @@ impl Database {
         };
         let mut batch = arrivals.into_batch();
         drop(views);
+        if cursor.phase != before.phase {
+            tracing::info!(target = stream.target.range_id, "following begins");
+        }
         if cursor != before || !batch.writes.is_empty() {
             batch.put(Space::Meta, key, cursor.encode());
             self.store.submit(stream.target.id, batch).wait()?;
@@ -188,6 +191,9 @@ impl Database {
         let key = (stream.source.id, stream.target.id);
         match Round::after(rounds.get(&key).copied(), at, end) {
             Some(round) => {
+                if rounds.get(&key) != Some(&round) {
+                    tracing::info!(target = stream.target.range_id, ?round, "a round");
+                }
                 rounds.insert(key, round);
                 Reached::Middle
             }

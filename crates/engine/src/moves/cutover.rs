@@ -38,14 +38,20 @@ impl Database {
         let is_source = |partition: &&Partition| under_way.sources.contains(&partition.range_id);
         let sources = container.partitions.iter().filter(is_source);
         let ids: Vec<PartitionId> = sources.map(|partition| partition.id).collect();
+        let sealing = self.clock.monotonic_nanos();
         let mut fence = Fence::new(&*self.store, &self.moves.fences, ids.clone());
         let mut last = Lsn(0);
         for id in &ids {
             last = last.max(self.store.seal(*id)?);
         }
+        let sealed = self.clock.monotonic_nanos();
+        let mut chunks = 0_u64;
         for stream in streams {
-            while self.copy_some(container, stream, &LAST)? != Reached::End {}
+            while self.copy_some(container, stream, &LAST)? != Reached::End {
+                chunks += 1;
+            }
         }
+        let brought = self.clock.monotonic_nanos();
         let mut feeds = FeedMark::default();
         for id in &ids {
             feeds = feeds.joined(FeedMark::read(&*self.store.snapshot(*id)?)?);
@@ -55,6 +61,14 @@ impl Database {
         }
         let epoch = self.cut_over(container, under_way, &mut fence)?;
         drop(fence);
+        let opened = self.clock.monotonic_nanos();
+        tracing::info!(
+            sealing_ms = (sealed - sealing) / 1_000_000,
+            bringing_ms = (brought - sealed) / 1_000_000,
+            cutting_ms = (opened - brought) / 1_000_000,
+            chunks,
+            "sealed and opened"
+        );
         self.moves.retired().push(Retired { container: container.rid, epoch, ids });
         self.forget_cursors(streams);
         self.moves.ask_for_a_look();

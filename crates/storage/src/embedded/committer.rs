@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fjall::{AbstractTree, Database, Keyspace, PersistMode};
@@ -38,6 +38,10 @@ use crate::prepared::{Change, Prepared, record};
 /// the journal at the next start.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
 const FLUSH_POLL: Duration = Duration::from_millis(2);
+
+/// A write of a group, with its sync, that is worth a trace, and one that is worth a warning.
+const SLOW: Duration = Duration::from_millis(200);
+const VERY_SLOW: Duration = Duration::from_secs(2);
 
 /// The state that only the committer's thread touches.
 pub(super) struct Committer {
@@ -192,10 +196,27 @@ impl Committer {
                 None => batch.remove(&keyspace, key),
             }
         }
+        let begun = now();
         batch.commit().map_err(engine_error)?;
+        self.tell_if_slow(begun.elapsed());
         self.group = group;
         self.lane.groups.fetch_add(1, Ordering::Relaxed);
         if durability == Durability::Sync { self.mark.advance(group) } else { Ok(()) }
+    }
+
+    /// Tells of a write that took long, with what the engine had to catch up with at that time.
+    fn tell_if_slow(&self, took: Duration) {
+        if took < SLOW {
+            return;
+        }
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let pressure: Vec<String> =
+            Space::ALL.iter().zip(&self.spaces.keyspaces).map(pressure).collect();
+        let (lane, pressure) = (self.path.display(), pressure.join(", "));
+        match took < VERY_SLOW {
+            true => tracing::debug!(%lane, millis, pressure, "a slow write"),
+            false => tracing::warn!(%lane, millis, pressure, "a very slow write"),
+        }
     }
 
     /// Shows the lane as it is now. Nothing is half done at this moment.
@@ -276,6 +297,17 @@ pub(super) fn flush(keyspace: &Keyspace) -> Result<Flushed> {
     let is_empty = keyspace.tree.active_memtable().is_empty();
     let is_whole = is_empty && keyspace.sealed_memtable_count() == 0;
     Ok(if is_whole { Flushed::Wholly } else { Flushed::Partly })
+}
+
+/// What the engine has not yet written into tables, or not yet sorted in.
+fn pressure((space, keyspace): (&Space, &Keyspace)) -> String {
+    let (buffers, runs) = (keyspace.sealed_memtable_count(), keyspace.tree.l0_run_count());
+    format!("{space:?}: {buffers} full buffers, {runs} new runs")
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long the disk took, for traces")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn member(slot: usize) -> Member {
