@@ -196,6 +196,7 @@ impl Committer {
                 None => batch.remove(&keyspace, key),
             }
         }
+        self.spaces.let_catch_up();
         let begun = now();
         batch.commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());
@@ -210,9 +211,7 @@ impl Committer {
             return;
         }
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let pressure: Vec<String> =
-            Space::ALL.iter().zip(&self.spaces.keyspaces).map(pressure).collect();
-        let (lane, pressure) = (self.path.display(), pressure.join(", "));
+        let (lane, pressure) = (self.path.display(), self.spaces.pressures());
         match took < VERY_SLOW {
             true => tracing::debug!(%lane, millis, pressure, "a slow write"),
             false => tracing::warn!(%lane, millis, pressure, "a very slow write"),
@@ -297,12 +296,6 @@ pub(super) fn flush(keyspace: &Keyspace) -> Result<Flushed> {
     let is_empty = keyspace.tree.active_memtable().is_empty();
     let is_whole = is_empty && keyspace.sealed_memtable_count() == 0;
     Ok(if is_whole { Flushed::Wholly } else { Flushed::Partly })
-}
-
-/// What the engine has not yet written into tables, or not yet sorted in.
-fn pressure((space, keyspace): (&Space, &Keyspace)) -> String {
-    let (buffers, runs) = (keyspace.sealed_memtable_count(), keyspace.tree.l0_run_count());
-    format!("{space:?}: {buffers} full buffers, {runs} new runs")
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long the disk took, for traces")]

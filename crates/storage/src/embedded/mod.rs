@@ -7,7 +7,8 @@
 //!
 //! Reading order: [`lane`] (a database per core), [`committer`] (the one writer, group commit),
 //! [`view`] (what readers see, and why only the committer takes snapshots), [`mark`] and
-//! [`journal`] (how a loss is noticed), [`dropped`] (how partitions go), [`directory`] and
+//! [`journal`] (how a loss is noticed), [`pressure`] (when writers wait), [`dropped`] (how
+//! partitions go), [`directory`] and
 //! [`settings`] (what is frozen when the store is made), [`keys`] (what is stored where).
 //!
 //! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
@@ -27,6 +28,7 @@ mod journal;
 mod keys;
 mod lane;
 mod mark;
+mod pressure;
 mod queue;
 mod settings;
 mod view;
@@ -263,6 +265,10 @@ impl Store for EmbeddedStore {
     fn unseal(&self, partition: PartitionId) -> Result<()> {
         self.health.check_writable()?;
         answer(self.send(lane_of(partition, self.lanes.len()), Task::Seal(partition, false)))
+    }
+
+    fn pressure(&self, partition: PartitionId) -> f64 {
+        self.lane(partition).view.load().as_ref().map_or(0.0, |view| view.spaces.pressure())
     }
 
     fn status(&self) -> Status {

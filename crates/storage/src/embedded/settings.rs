@@ -8,7 +8,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use std::sync::Arc;
+
 use fjall::KeyspaceCreateOptions;
+use fjall::compaction::Leveled;
 use fjall::config::PartitioningPolicy;
 
 use crate::contract::{Result, Space};
@@ -27,6 +30,15 @@ const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Feed and meta get a quarter: the one is written once and read in order, the other is small.
 const SMALL_MEMTABLE_SHARE: u64 = 4;
+
+/// The size of tables. The first sorted level holds four of them, and new tables, which lie all over
+/// the keys, are merged with all of it: as long as that takes, further ones pile up, and the engine
+/// halts the writers when there are 30. With its default of 64 MB, made for memtables of that size,
+/// a merge took ten seconds on two busy cores, and a bulk of writes was halted by it.
+const TABLE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What stores have that were made before this was chosen: the engine's default.
+const TABLE_BYTES_BEFORE: u64 = 64 * 1024 * 1024;
 
 const FIRST_LINE: &str = "partita embedded store";
 
@@ -61,6 +73,8 @@ pub struct EmbeddedSettings {
     pub lanes: Option<usize>,
     /// How large a write buffer of items and of index entries may grow, each; frozen as `lanes` is.
     pub memtable_bytes: Option<u64>,
+    /// How large a table of items and of index entries may grow; frozen as `lanes` is.
+    pub table_bytes: Option<u64>,
 }
 
 impl Default for EmbeddedSettings {
@@ -70,6 +84,7 @@ impl Default for EmbeddedSettings {
             cache_bytes: 256 * 1024 * 1024,
             lanes: None,
             memtable_bytes: None,
+            table_bytes: None,
         }
     }
 }
@@ -79,6 +94,7 @@ impl Default for EmbeddedSettings {
 pub(super) struct Frozen {
     pub(super) lanes: usize,
     pub(super) memtable_bytes: u64,
+    pub(super) table_bytes: u64,
 }
 
 impl Frozen {
@@ -92,7 +108,8 @@ impl Frozen {
             )));
         }
         let memtable_bytes = settings.memtable_bytes.unwrap_or(MEMTABLE_BYTES);
-        Ok(Frozen { lanes, memtable_bytes })
+        let table_bytes = settings.table_bytes.unwrap_or(TABLE_BYTES);
+        Ok(Frozen { lanes, memtable_bytes, table_bytes })
     }
 
     /// Compares with what the caller wants; what is not said is not compared.
@@ -112,7 +129,13 @@ impl Frozen {
         }
         match settings.memtable_bytes {
             Some(bytes) if bytes != self.memtable_bytes => {
-                refuse("memtable-bytes", self.memtable_bytes, bytes)
+                return refuse("memtable-bytes", self.memtable_bytes, bytes);
+            }
+            _ => {}
+        }
+        match settings.table_bytes {
+            Some(bytes) if bytes != self.table_bytes => {
+                refuse("table-bytes", self.table_bytes, bytes)
             }
             _ => Ok(()),
         }
@@ -127,6 +150,9 @@ impl Frozen {
         let share = if small { SMALL_MEMTABLE_SHARE } else { 1 };
         KeyspaceCreateOptions::default()
             .max_memtable_size(self.memtable_bytes / share)
+            .compaction_strategy(Arc::new(
+                Leveled::default().with_table_target_size(self.table_bytes / share),
+            ))
             .index_block_partitioning_policy(PartitioningPolicy::new([false, true]))
             .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
             .manual_journal_persist(true)
@@ -140,12 +166,13 @@ impl Frozen {
         text
     }
 
-    fn lines(&self) -> [(&'static str, u64); 4] {
+    fn lines(&self) -> [(&'static str, u64); 5] {
         [
             ("format", FORMAT),
             ("lanes", self.lanes as u64),
             ("memtable-bytes", self.memtable_bytes),
             ("small-memtable-share", SMALL_MEMTABLE_SHARE),
+            ("table-bytes", self.table_bytes),
         ]
     }
 
@@ -157,10 +184,12 @@ impl Frozen {
         let Some(body) = text.strip_prefix(FIRST_LINE) else {
             return Err(damaged("its first line is wrong"));
         };
+        let text_of = |name: &str| {
+            let mut pairs = body.lines().filter_map(|line| line.split_once(" = "));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
+        };
         let number = |name: &str| -> Result<u64> {
-            let pairs = body.lines().filter_map(|line| line.split_once(" = "));
-            let value = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next();
-            value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| damaged(name))
+            text_of(name).and_then(|value| value.parse().ok()).ok_or_else(|| damaged(name))
         };
         let format = number("format")?;
         if format != FORMAT {
@@ -176,7 +205,11 @@ impl Frozen {
         if !(1..=LANES_MAX).contains(&lanes) {
             return Err(damaged("lanes"));
         }
-        Ok(Frozen { lanes, memtable_bytes: number("memtable-bytes")? })
+        let table_bytes = match text_of("table-bytes") {
+            Some(_) => number("table-bytes")?,
+            None => TABLE_BYTES_BEFORE,
+        };
+        Ok(Frozen { lanes, memtable_bytes: number("memtable-bytes")?, table_bytes })
     }
 }
 
@@ -185,13 +218,21 @@ mod tests {
     use super::*;
 
     fn frozen() -> Frozen {
-        Frozen { lanes: 3, memtable_bytes: 1 << 20 }
+        Frozen { lanes: 3, memtable_bytes: 1 << 20, table_bytes: 1 << 22 }
     }
 
     #[test]
     fn the_text_is_read_back() {
         let path = Path::new("store");
         assert_eq!(Frozen::parse(&frozen().to_text(), path), Ok(frozen()));
+    }
+
+    #[test]
+    fn a_store_from_before_the_size_of_tables_was_chosen_has_the_former_one() {
+        let path = Path::new("store");
+        let text = frozen().to_text().replace("table-bytes = 4194304\n", "");
+        let former = Frozen { table_bytes: TABLE_BYTES_BEFORE, ..frozen() };
+        assert_eq!(Frozen::parse(&text, path), Ok(former));
     }
 
     #[test]
