@@ -148,6 +148,7 @@ fn maintain(database: &Database) {
     loop {
         let pause = match database.maintain(&budget) {
             Ok(Maintenance::Busy) => Duration::ZERO,
+            Ok(Maintenance::Resting(rest)) => rest,
             Ok(Maintenance::Blocked) => Duration::from_millis(20),
             Ok(Maintenance::Idle) | Err(_) => Duration::from_secs(5),
         };

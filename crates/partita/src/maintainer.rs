@@ -1,7 +1,7 @@
 //! The thread that does what the database has to do on its own account.
 //!
-//! It takes one bounded step after another while there is something to do, and sleeps otherwise: a
-//! change of an indexing policy wakes it. What fails is told once and tried again after a while,
+//! It takes one bounded step after another while there is something to do, with rests in between
+//! while there are clients, and sleeps otherwise: a change of an indexing policy wakes it. What fails is told once and tried again after a while,
 //! for what is left undone costs speed and loses nothing.
 
 use std::sync::Arc;
@@ -49,6 +49,7 @@ fn run(database: &Database) {
     loop {
         let pause = match database.maintain(&budget) {
             Ok(Maintenance::Busy) => Some(Duration::ZERO),
+            Ok(Maintenance::Resting(rest)) => Some(rest),
             Ok(Maintenance::Blocked) => Some(BLOCKED),
             Ok(Maintenance::Idle) => Some(IDLE),
             Err(error) => {

@@ -246,10 +246,9 @@ pub trait Store: Send + Sync {
     /// Ends the rest of a partition. One that is not sealed stays as it is.
     fn unseal(&self, partition: PartitionId) -> Result<()>;
 
-    /// How near the place where a partition lies is to making its writers wait: 0 not at all, 1
-    /// now. Whoever has time to spare leaves room for others when it grows.
-    fn pressure(&self, partition: PartitionId) -> f64 {
-        let _ = partition;
+    /// How near the store is to making writers wait: 0 not at all, 1 now. Whoever has time to spare
+    /// leaves room for others when it grows.
+    fn pressure(&self) -> f64 {
         0.0
     }
 

@@ -177,6 +177,10 @@ impl Store for FaultStore {
         self.inner.unseal(partition)
     }
 
+    fn pressure(&self) -> f64 {
+        self.inner.pressure()
+    }
+
     fn status(&self) -> Status {
         let inner = self.inner.status();
         Status { kind: "fault", healthy: inner.healthy && self.faults.check().is_ok(), ..inner }

@@ -102,6 +102,7 @@ impl Database {
         intent: &Intent,
     ) -> Result<Outcome> {
         self.admit(work, place.partition())?;
+        self.give_way(place.partition().id).await;
         let mut moved = None;
         let written = self.write_admitted(work, place, intent, &mut moved).await;
         self.settle_item(work, moved.as_ref().unwrap_or(place));

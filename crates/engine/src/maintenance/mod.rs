@@ -7,10 +7,12 @@
 //!
 //! The jobs are, in the order of their urgency: moving items between partitions (`moves/`),
 //! indexing items anew after a change of the policy (`reindex.rs`), and chores that come up with
-//! time (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`).
+//! time (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`). How much
+//! of the time they may take is in `pace.rs`.
 
 mod chores;
 mod expire;
+mod pace;
 mod pass;
 mod reindex;
 mod trim;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use partita_model::{ErrorKind, Result};
 
 use self::chores::Chores;
+use self::pace::Pace;
 use self::pass::Passes;
 use crate::catalog::Container;
 use crate::database::Database;
@@ -39,7 +42,8 @@ pub struct MaintenanceBudget {
 
 impl Default for MaintenanceBudget {
     fn default() -> MaintenanceBudget {
-        MaintenanceBudget { items_max: 128, bytes_max: 1 << 20 }
+        // A write that comes in the same moment waits for all of the step: see `pace.rs`.
+        MaintenanceBudget { items_max: 64, bytes_max: 256 << 10 }
     }
 }
 
@@ -50,6 +54,8 @@ pub enum Maintenance {
     Idle,
     /// Something was done; there may be more.
     Busy,
+    /// The same, but others should have their turn first, for so long.
+    Resting(Duration),
     /// What there is to do has to wait for operations under way: try again in a moment.
     Blocked,
 }
@@ -59,6 +65,7 @@ pub enum Maintenance {
 pub(crate) struct Jobs {
     passes: Passes,
     chores: Chores,
+    pace: Pace,
     /// Somebody is taking a step.
     taken: AtomicBool,
     bell: Mutex<Bell>,
@@ -100,6 +107,14 @@ impl Database {
     /// Takes one step of what there is to do, on a thread that may wait for the store.
     pub fn maintain(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let Some(_turn) = self.jobs.turn() else { return Ok(Maintenance::Blocked) };
+        let begun = self.clock.monotonic_nanos();
+        match self.take_step(budget) {
+            Ok(Maintenance::Busy) => Ok(self.busy_since(begun)),
+            result => result,
+        }
+    }
+
+    fn take_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let mut result = self.move_some(budget);
         if matches!(result, Ok(Maintenance::Busy)) {
             return result;
@@ -110,7 +125,7 @@ impl Database {
             match self.reindex_some(container, budget) {
                 Ok(Maintenance::Busy) => return Ok(Maintenance::Busy),
                 Ok(Maintenance::Blocked) => result = result.and(Ok(Maintenance::Blocked)),
-                Ok(Maintenance::Idle) => {}
+                Ok(Maintenance::Idle | Maintenance::Resting(_)) => {}
                 // Its partitions went away with it.
                 Err(error) if error.kind == ErrorKind::RetryWith && self.is_gone(container) => {}
                 // The others shall not suffer; whoever calls learns of it when they are done.

@@ -14,7 +14,7 @@
 //! Re-indexing changes records without a record in the feed, so it leaves containers with moves
 //! alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use partita_model::{EpkRange, Error, Lsn, Result};
@@ -29,7 +29,10 @@ use crate::maintenance::{FeedMark, MaintenanceBudget};
 use crate::record::ItemRecord;
 
 /// Records of the feed are small: more of them make a chunk.
-const FEED_RECORDS_PER_ITEM: usize = 4;
+const FEED_RECORDS_PER_ITEM: usize = 8;
+
+/// So many of them are looked at together for what became of their items.
+const FEED_SLICE: usize = 32;
 
 /// From one source to one target.
 pub(super) struct Stream<'a> {
@@ -176,7 +179,8 @@ impl Database {
         let mut batch = arrivals.into_batch();
         drop(views);
         if cursor.phase != before.phase {
-            tracing::info!(target = stream.target.range_id, "following begins");
+            let child = stream.target.range_id;
+            tracing::debug!(child, "items are copied, following begins");
         }
         if cursor != before || !batch.writes.is_empty() {
             batch.put(Space::Meta, key, cursor.encode());
@@ -191,13 +195,14 @@ impl Database {
         let key = (stream.source.id, stream.target.id);
         match Round::after(rounds.get(&key).copied(), at, end) {
             Some(round) => {
-                if rounds.get(&key) != Some(&round) {
-                    tracing::info!(target = stream.target.range_id, ?round, "a round");
-                }
                 rounds.insert(key, round);
                 Reached::Middle
             }
-            None => Reached::NoNearer,
+            None => {
+                // What is done about it may help: it is found out anew.
+                rounds.remove(&key);
+                Reached::NoNearer
+            }
         }
     }
 
@@ -256,45 +261,70 @@ fn copy_feed(
     let entries_max = budget.items_max.saturating_mul(FEED_RECORDS_PER_ITEM);
     let limit = ScanLimit { entries_max, bytes_max: budget.bytes_max };
     let page = views.source.scan(Space::Feed, &range, Direction::Forward, limit)?;
-    let mut changed = BTreeSet::new();
-    for entry in &page.entries {
-        let item_key = feed::Change::decode(&entry.record.value)?.item_key;
-        if !keys::epk_of_item(item_key).is_some_and(|epk| stream.epks.contains(&epk)) {
-            continue;
+    let mut brought = Brought::default();
+    for slice in page.entries.chunks(FEED_SLICE) {
+        if brought.bytes >= budget.bytes_max {
+            brought.arrive(views, arrivals)?;
+            return Ok(Reached::Middle);
         }
-        if keys::feed_lsn(&entry.key).is_none_or(|lsn| lsn > cursor.base) {
-            changed.insert(item_key.to_vec());
+        let mut changed = BTreeSet::new();
+        for entry in slice {
+            let item_key = feed::Change::decode(&entry.record.value)?.item_key;
+            if !keys::epk_of_item(item_key).is_some_and(|epk| stream.epks.contains(&epk)) {
+                continue;
+            }
+            if keys::feed_lsn(&entry.key).is_none_or(|lsn| lsn > cursor.base) {
+                changed.insert(item_key.to_vec());
+            }
+            let mut key = entry.key.to_vec();
+            if stream.marks_records {
+                key.extend_from_slice(&stream.source.range_id.to_be_bytes());
+            }
+            arrivals.put_feed(key, entry.record.value.to_vec());
         }
-        let mut key = entry.key.to_vec();
-        if stream.marks_records {
-            key.extend_from_slice(&stream.source.range_id.to_be_bytes());
-        }
-        arrivals.put_feed(key, entry.record.value.to_vec());
+        brought.take(views, changed)?;
+        cursor.after = slice.last().map_or_else(Vec::new, |last| last.key.to_vec());
     }
-    if let Some(last) = page.entries.last() {
-        cursor.after = last.key.to_vec();
-    }
-    let changed: Vec<Vec<u8>> = changed.into_iter().collect();
-    bring(views, &changed, arrivals)?;
+    brought.arrive(views, arrivals)?;
     Ok(if page.more { Reached::Middle } else { Reached::End })
 }
 
-/// Brings items to what the source holds. What goes, goes first: an item that got another id kept
-/// its resource id, and what is filed under that belongs to the one that is there now.
-fn bring(views: &Views, item_keys: &[Vec<u8>], arrivals: &mut Arrivals<'_>) -> Result<()> {
-    let there = views.target.get_many(Space::Items, item_keys)?;
-    let here = views.source.get_many(Space::Items, item_keys)?;
-    for (item_key, stored) in item_keys.iter().zip(there) {
-        if let Some(stored) = stored {
-            arrivals.remove(item_key, &ItemRecord::decode(&stored.value)?)?;
+/// Items that changed, as the source holds them.
+#[derive(Default)]
+struct Brought {
+    items: BTreeMap<Vec<u8>, Option<Record>>,
+    bytes: usize,
+}
+
+impl Brought {
+    fn take(&mut self, views: &Views, mut changed: BTreeSet<Vec<u8>>) -> Result<()> {
+        changed.retain(|item_key| !self.items.contains_key(item_key));
+        let changed: Vec<Vec<u8>> = changed.into_iter().collect();
+        let here = views.source.get_many(Space::Items, &changed)?;
+        for (item_key, stored) in changed.into_iter().zip(here) {
+            self.bytes += item_key.len() + stored.as_ref().map_or(0, |stored| stored.value.len());
+            self.items.insert(item_key, stored);
         }
+        Ok(())
     }
-    for (item_key, stored) in item_keys.iter().zip(here) {
-        if let Some(stored) = stored {
-            arrivals.put(item_key, &moved(&stored)?)?;
+
+    /// Brings the target's items to what these are. What goes, goes first: an item that got another
+    /// id kept its resource id, and what is filed under that belongs to the one that is there now.
+    fn arrive(self, views: &Views, arrivals: &mut Arrivals<'_>) -> Result<()> {
+        let (item_keys, here): (Vec<_>, Vec<_>) = self.items.into_iter().unzip();
+        let there = views.target.get_many(Space::Items, &item_keys)?;
+        for (item_key, stored) in item_keys.iter().zip(there) {
+            if let Some(stored) = stored {
+                arrivals.remove(item_key, &ItemRecord::decode(&stored.value)?)?;
+            }
         }
+        for (item_key, stored) in item_keys.iter().zip(here) {
+            if let Some(stored) = stored {
+                arrivals.put(item_key, &moved(&stored)?)?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A record for its new home: it remembers when its item changed.

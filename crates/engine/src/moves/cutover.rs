@@ -1,7 +1,8 @@
 //! The end of a move: the sources rest, what came last is brought over, the catalog changes.
 //!
 //! From the moment of sealing writers wait, so there is little left to do by then: following has
-//! just reached the end of the feeds. If anything fails before the catalog's commit, the sources
+//! just reached the end of the feeds. Should it be much all the same, because the disk is slow just
+//! then, the sources are unsealed and the move follows on. If anything fails before the catalog's commit, the sources
 //! are unsealed and the move follows on. Once that commit was submitted, its failure is not known
 //! to be one; then the catalog is read again, and a source is unsealed only if it is still in it.
 //! If it cannot be read, the sources stay sealed and writers are told to retry, until the next step
@@ -25,7 +26,12 @@ const ATTEMPTS_MAX: usize = 20;
 const READS_MAX: usize = 3;
 
 /// Chunks of what came last: nobody else writes, so they may be large.
-const LAST: MaintenanceBudget = MaintenanceBudget { items_max: 512, bytes_max: 4 << 20 };
+pub(super) const LAST: MaintenanceBudget = MaintenanceBudget { items_max: 512, bytes_max: 4 << 20 };
+
+/// How long the sources may rest while what came last is brought over; longer after each retreat,
+/// so that there is an end on the slowest of disks.
+const REST_NANOS_MAX: u64 = 1_000_000_000;
+const REST_DOUBLINGS_MAX: u32 = 5;
 
 impl Database {
     /// Cuts over to the targets of a move whose streams have reached their ends.
@@ -38,20 +44,15 @@ impl Database {
         let is_source = |partition: &&Partition| under_way.sources.contains(&partition.range_id);
         let sources = container.partitions.iter().filter(is_source);
         let ids: Vec<PartitionId> = sources.map(|partition| partition.id).collect();
-        let sealing = self.clock.monotonic_nanos();
+        let begun = self.clock.monotonic_nanos();
         let mut fence = Fence::new(&*self.store, &self.moves.fences, ids.clone());
         let mut last = Lsn(0);
         for id in &ids {
             last = last.max(self.store.seal(*id)?);
         }
-        let sealed = self.clock.monotonic_nanos();
-        let mut chunks = 0_u64;
-        for stream in streams {
-            while self.copy_some(container, stream, &LAST)? != Reached::End {
-                chunks += 1;
-            }
-        }
-        let brought = self.clock.monotonic_nanos();
+        let Some(chunks) = self.bring_last(container, under_way, streams)? else {
+            return Ok(());
+        };
         let mut feeds = FeedMark::default();
         for id in &ids {
             feeds = feeds.joined(FeedMark::read(&*self.store.snapshot(*id)?)?);
@@ -61,25 +62,47 @@ impl Database {
         }
         let epoch = self.cut_over(container, under_way, &mut fence)?;
         drop(fence);
-        let opened = self.clock.monotonic_nanos();
-        tracing::info!(
-            sealing_ms = (sealed - sealing) / 1_000_000,
-            bringing_ms = (brought - sealed) / 1_000_000,
-            cutting_ms = (opened - brought) / 1_000_000,
-            chunks,
-            "sealed and opened"
-        );
+        let sealed_ms = self.clock.monotonic_nanos().saturating_sub(begun) / 1_000_000;
         self.moves.retired().push(Retired { container: container.rid, epoch, ids });
         self.forget_cursors(streams);
+        self.moves.efforts().retain(|id, _| under_way.targets.iter().all(|to| to.id != *id));
         self.moves.ask_for_a_look();
         let children: Vec<u32> = under_way.targets.iter().map(|target| target.range_id).collect();
         tracing::info!(
             container = container.alt_link(),
             parents = ?under_way.sources,
             ?children,
+            sealed_ms,
+            chunks,
             "a move is done"
         );
         Ok(())
+    }
+
+    /// Brings over what came last; in how many chunks. None if it takes too long.
+    fn bring_last(
+        &self,
+        container: &Container,
+        under_way: &Move,
+        streams: &[Stream<'_>],
+    ) -> Result<Option<u64>> {
+        let begun = self.clock.monotonic_nanos();
+        let retreats = self.moves.effort(under_way).retreats;
+        let nanos_max = REST_NANOS_MAX << retreats.min(REST_DOUBLINGS_MAX);
+        let mut chunks = 0;
+        for stream in streams {
+            while self.copy_some(container, stream, &LAST)? != Reached::End {
+                chunks += 1;
+                if self.clock.monotonic_nanos().saturating_sub(begun) > nanos_max {
+                    let container = container.alt_link();
+                    tracing::warn!(container, chunks, "a move retreats: its end takes too long");
+                    self.moves.try_harder(under_way, |effort| effort.retreats += 1);
+                    return Ok(None);
+                }
+            }
+            chunks += 1;
+        }
+        Ok(Some(chunks))
     }
 
     /// The commit that changes sources for targets; the new epoch.

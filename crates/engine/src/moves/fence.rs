@@ -3,9 +3,13 @@
 //! The one who seals announces it here first and takes it back last, so a writer that was refused
 //! finds either the announcement, and waits for its end, or its end, and looks where things are
 //! now. Waking is for all: each looks for itself.
+//!
+//! Writers can also be *held* for a moment before they begin, so that a move that follows them gets
+//! nearer: see `Database::catch_up`. Nothing depends on that, and nobody is held twice in a row.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -17,11 +21,17 @@ use crate::database::Database;
 
 /// The partitions that are sealed for a cutover, and who waits for that.
 #[derive(Debug, Default)]
-pub(super) struct Fences(Mutex<State>);
+pub(super) struct Fences {
+    state: Mutex<State>,
+    /// Somebody may be held: all that most writers have to look at.
+    holds: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct State {
     closed: HashSet<PartitionId>,
+    /// Their writers are held before they begin.
+    held: HashSet<PartitionId>,
     /// Counts openings.
     openings: u64,
     waiting: Vec<Waker>,
@@ -29,7 +39,28 @@ struct State {
 
 impl Fences {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds the writers of these partitions until the answer is dropped.
+    pub(super) fn hold(&self, ids: Vec<PartitionId>) -> Hold<'_> {
+        self.state().held.extend(&ids);
+        self.holds.store(true, Ordering::Release);
+        Hold { fences: self, ids }
+    }
+
+    /// Waits once, if the partition's writers are held.
+    pub(super) async fn pass(&self, id: PartitionId) {
+        if !self.holds.load(Ordering::Acquire) {
+            return;
+        }
+        let openings = {
+            let state = self.state();
+            state.held.contains(&id).then_some(state.openings)
+        };
+        if let Some(openings) = openings {
+            self.opened_since(openings).await;
+        }
     }
 
     fn close(&self, ids: &[PartitionId]) {
@@ -40,8 +71,17 @@ impl Fences {
         let waiting = {
             let mut state = self.state();
             state.closed.retain(|id| !ids.contains(id));
-            state.openings += 1;
-            std::mem::take(&mut state.waiting)
+            state.wake()
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn release(&self, ids: &[PartitionId]) {
+        let waiting = {
+            let mut state = self.state();
+            state.held.retain(|id| !ids.contains(id));
+            self.holds.store(!state.held.is_empty(), Ordering::Release);
+            state.wake()
         };
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -63,6 +103,26 @@ impl Fences {
             Poll::Pending
         })
         .await;
+    }
+}
+
+impl State {
+    /// Notes an opening; those who wait for one.
+    fn wake(&mut self) -> Vec<Waker> {
+        self.openings += 1;
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+/// Partitions whose writers are held; let go when dropped.
+pub(super) struct Hold<'a> {
+    fences: &'a Fences,
+    ids: Vec<PartitionId>,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.fences.release(&self.ids);
     }
 }
 
@@ -127,6 +187,11 @@ impl Database {
         }
     }
 
+    /// Waits for a moment if the partition's writers are asked to, before a write begins.
+    pub(crate) async fn give_way(&self, id: PartitionId) {
+        self.moves.fences.pass(id).await;
+    }
+
     /// Is a partition sealed for a cutover at this moment?
     pub(crate) fn is_fenced(&self, id: PartitionId) -> bool {
         self.moves.fences.closed(id).is_some()
@@ -142,6 +207,24 @@ mod tests {
     use std::thread;
 
     const P: PartitionId = PartitionId(1);
+
+    #[test]
+    fn writers_are_held_until_they_are_let_go_and_others_are_not() {
+        let fences = Fences::default();
+        block_on(fences.pass(P));
+        let hold = fences.hold(vec![P]);
+        block_on(fences.pass(PartitionId(2)));
+        thread::scope(|scope| {
+            let held = [0; 4].map(|_| scope.spawn(|| block_on(fences.pass(P))));
+            while fences.state().waiting.len() < held.len() {
+                thread::yield_now();
+            }
+            assert!(held.iter().all(|writer| !writer.is_finished()));
+            drop(hold);
+        });
+        block_on(fences.pass(P));
+        assert!(!fences.holds.load(Ordering::Acquire), "nobody has to look any more");
+    }
 
     #[test]
     fn who_waits_is_woken_when_the_fence_goes_whatever_the_reason() {

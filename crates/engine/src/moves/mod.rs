@@ -10,8 +10,7 @@
 //! copying    items of the sources are copied in key order, chunk by chunk
 //! following  the sources' feeds are read from their beginning: their records are copied, and the
 //!            items that changed since copying began are brought to what they are now
-//! fenced     the sources are sealed; what came last is brought over (little, unless they change as
-//!            fast as they are followed)
+//! fenced     the sources are sealed; what came last is brought over
 //! cut over   one commit of the catalog: sources out, targets in, a new epoch
 //! cleaned    the sources are dropped, once no operation knows the container as it was
 //! ```
@@ -46,11 +45,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use partita_model::{ContainerRid, Epoch, ErrorKind, Result};
 use partita_storage::PartitionId;
 
+use self::copy::{Reached, Stream};
 use self::fence::Fences;
 pub(crate) use self::triggers::Growth;
-use crate::catalog::Container;
+use crate::catalog::{Container, Move};
 use crate::database::Database;
 use crate::maintenance::{Maintenance, MaintenanceBudget};
+
+/// For how long writers are held at first, how often that is doubled, and for how many chunks.
+const HOLD_NANOS: u64 = 20_000_000;
+const HOLD_DOUBLINGS_MAX: u32 = 5;
+const HOLD_CHUNKS_MAX: usize = 1_000;
 
 /// What moves need in memory.
 #[derive(Debug, Default)]
@@ -59,6 +64,8 @@ pub(crate) struct Moves {
     retired: Mutex<Vec<Retired>>,
     /// How following gets on, by source and target.
     rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::Round>>,
+    /// What it took so far to reach the end, by the first target.
+    efforts: Mutex<HashMap<PartitionId, Effort>>,
     /// Something grew, or was given more throughput: see `triggers.rs`.
     look: AtomicBool,
     /// When moves were first seen that wait to begin, by their first target, in milliseconds. A
@@ -77,7 +84,31 @@ struct Retired {
     ids: Vec<PartitionId>,
 }
 
+/// How hard it is to reach the end of a move. In memory: after a restart it is found out anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Effort {
+    /// How often writers were held.
+    holds: u32,
+    /// How often the sources were unsealed because they would have rested for too long.
+    retreats: u32,
+}
+
 impl Moves {
+    fn effort(&self, under_way: &Move) -> Effort {
+        let first = under_way.targets.first().map(|target| target.id);
+        first.and_then(|id| self.efforts().get(&id).copied()).unwrap_or_default()
+    }
+
+    fn try_harder(&self, under_way: &Move, more: impl FnOnce(&mut Effort)) {
+        if let Some(target) = under_way.targets.first() {
+            more(self.efforts().entry(target.id).or_default());
+        }
+    }
+
+    fn efforts(&self) -> MutexGuard<'_, HashMap<PartitionId, Effort>> {
+        self.efforts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,11 +187,42 @@ impl Database {
         let Some(under_way) = container.moves.first() else { return Ok(()) };
         let streams = copy::streams(container, under_way)?;
         for stream in &streams {
-            if self.copy_some(container, stream, budget)? == copy::Reached::Middle {
-                return Ok(());
+            match self.copy_some(container, stream, budget)? {
+                Reached::Middle => return Ok(()),
+                Reached::NoNearer => return self.catch_up(container, under_way, &streams),
+                Reached::End => {}
             }
         }
         self.finish_move(container, under_way, &streams)
+    }
+
+    /// The sources change as fast as they are followed. So their writers are held for a moment, a
+    /// longer one each time it was not enough, and let go whether it was or not.
+    fn catch_up(
+        &self,
+        container: &Container,
+        under_way: &Move,
+        streams: &[Stream<'_>],
+    ) -> Result<()> {
+        let begun = self.clock.monotonic_nanos();
+        let Effort { holds, .. } = self.moves.effort(under_way);
+        let nanos_max = HOLD_NANOS << holds.min(HOLD_DOUBLINGS_MAX);
+        self.moves.try_harder(under_way, |effort| effort.holds += 1);
+        tracing::debug!(container = container.alt_link(), nanos_max, "writers are held");
+        let sources: Vec<PartitionId> = streams.iter().map(|stream| stream.source.id).collect();
+        let _held = self.moves.fences.hold(sources);
+        for stream in streams {
+            for chunks in 1.. {
+                if self.copy_some(container, stream, &cutover::LAST)? == Reached::End {
+                    break;
+                }
+                let nanos = self.clock.monotonic_nanos().saturating_sub(begun);
+                if nanos > nanos_max || chunks >= HOLD_CHUNKS_MAX {
+                    return Ok(());
+                }
+            }
+        }
+        self.finish_move(container, under_way, streams)
     }
 
     /// Is the first move of this container still under way?

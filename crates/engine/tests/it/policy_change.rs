@@ -51,7 +51,7 @@ fn finish(bench: &Bench, items_max: usize) -> usize {
     loop {
         match bench.database.maintain(&budget).unwrap() {
             Maintenance::Idle => return steps,
-            Maintenance::Busy => steps += 1,
+            Maintenance::Busy | Maintenance::Resting(_) => steps += 1,
             Maintenance::Blocked => panic!("nothing is under way"),
         }
     }

@@ -267,8 +267,9 @@ impl Store for EmbeddedStore {
         answer(self.send(lane_of(partition, self.lanes.len()), Task::Seal(partition, false)))
     }
 
-    fn pressure(&self, partition: PartitionId) -> f64 {
-        self.lane(partition).view.load().as_ref().map_or(0.0, |view| view.spaces.pressure())
+    fn pressure(&self) -> f64 {
+        let of = |lane: &Arc<Lane>| lane.view.load().as_ref().map(|view| view.spaces.pressure());
+        self.lanes.iter().filter_map(of).fold(0.0, f64::max)
     }
 
     fn status(&self) -> Status {

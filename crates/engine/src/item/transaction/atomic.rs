@@ -60,6 +60,7 @@ impl Database {
         let epk = container.definition.partition_key.epk(&key);
         let mut container = Arc::clone(container);
         self.admit_once(work, home_of(&container, &epk))?;
+        self.give_way(home_of(&container, &epk).id).await;
         let home = Home { epk: epk.clone(), key: key.clone().into() };
         let member = |operation| Member::of(&container, &home, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
