@@ -15,9 +15,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, anyhow, ensure};
 use partita_engine::{
     BatchAction, BatchMode, BatchOperation, ChangesFrom, ChangesMode, ChangesRequest,
-    ContainerPath, Context, Database, DatabasePath, EngineSettings, Indexing, ItemPath, KeyRequired,
-    Maintenance, MaintenanceBudget, NewItem, Op, Outcome, QueryRequest, Returns, Scope, SplitAt,
-    ThroughputMode, block_on,
+    ContainerPath, Context, Database, DatabasePath, EngineSettings, Indexing, ItemPath,
+    KeyRequired, Maintenance, MaintenanceBudget, NewItem, Op, Outcome, QueryRequest, Returns,
+    Scope, SplitAt, ThroughputMode, block_on,
 };
 use partita_model::{Clock, PartitionKeyHeader, SeededEntropy, Throughput, Value};
 use partita_storage::{EmbeddedSettings, EmbeddedStore};
@@ -103,8 +103,7 @@ pub(crate) fn run(options: &SplitOptions) -> Result<()> {
 
 fn open(data: &Path) -> Result<Arc<Database>> {
     let store = EmbeddedStore::open(data, EmbeddedSettings::default())?;
-    let settings =
-        EngineSettings { throughput: ThroughputMode::Off, ..EngineSettings::default() };
+    let settings = EngineSettings { throughput: ThroughputMode::Off, ..EngineSettings::default() };
     let clock = Arc::new(SystemClock(Instant::now()));
     let seed = clock.unix_millis();
     Database::open(Arc::new(store), clock, Arc::new(SeededEntropy::new(seed)), settings)
@@ -306,8 +305,7 @@ fn read(run: &Run, random: u64) -> Result<()> {
 
 fn query(run: &Run, random: u64) -> Result<()> {
     let team = random % 97;
-    let text =
-        format!("SELECT TOP 20 c.id, c.score FROM c WHERE c.team = {team} ORDER BY c.score");
+    let text = format!("SELECT TOP 20 c.id, c.score FROM c WHERE c.team = {team} ORDER BY c.score");
     let query = Box::new(QueryRequest::new(text));
     match ask(run, Op::Query { container: path(), query })? {
         Outcome::Query { rows, .. } if rows.len() == 20 => Ok(()),

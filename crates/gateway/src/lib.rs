@@ -40,7 +40,7 @@ pub use door::{Delivery, Door, Refusal, Request, Response, Scheme};
 pub use endpoints::ServiceStatus;
 pub use listener::{BindError, Drained, Server, Services};
 pub use logging::{LogFormat, LoggingError, start_logging};
-pub use pool::{Pool, PoolError};
+pub use pool::{JobLength, Pool, PoolError};
 pub use series::{Sample, Series, SeriesKind, SeriesSource};
 pub use settings::{Listen, ServerSettings, limits};
 pub use shutdown::{Shutdown, Signals};

@@ -5,6 +5,10 @@
 //! job ends that job, not the thread. Dropping the pool lets queued jobs finish.
 //!
 //! Jobs are plain closures; whoever needs a deadline puts it into the job.
+//!
+//! Brief jobs and long ones have threads and queues of their own: a page of a feed takes a
+//! millisecond and would wait for seconds behind queries. The system shares the processors among
+//! them, which it does better than a queue.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,10 +29,20 @@ pub enum PoolError {
     Panicked(String),
 }
 
-/// The threads and their queue. See the module's text.
+/// How long a job may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobLength {
+    /// Milliseconds, mostly.
+    Brief,
+    /// Up to seconds.
+    Long,
+}
+
+/// The threads and their queues. See the module's text.
 #[derive(Debug)]
 pub struct Pool {
-    queue: Arc<Queue>,
+    brief: Arc<Queue>,
+    long: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -47,23 +61,28 @@ struct State {
 }
 
 impl Pool {
-    /// Starts `threads` threads with room for `jobs_max` waiting jobs.
+    /// Starts `threads` threads for jobs of either length, each with room for `jobs_max` waiting
+    /// jobs.
     pub fn new(threads: usize, jobs_max: usize) -> io::Result<Pool> {
-        let queue =
-            Arc::new(Queue { state: Mutex::new(State::default()), work: Condvar::new(), jobs_max });
+        let queue = || {
+            Arc::new(Queue { state: Mutex::new(State::default()), work: Condvar::new(), jobs_max })
+        };
+        let (brief, long) = (queue(), queue());
+        let start = |n: usize, name: &str, queue: &Arc<Queue>| {
+            let queue = Arc::clone(queue);
+            Builder::new().name(format!("partita-{name}-{n}")).spawn(move || queue.work())
+        };
         let threads = (0..threads.max(1))
-            .map(|n| {
-                let queue = Arc::clone(&queue);
-                Builder::new().name(format!("partita-pool-{n}")).spawn(move || queue.work())
-            })
+            .flat_map(|n| [start(n, "brief", &brief), start(n, "pool", &long)])
             .collect::<io::Result<Vec<_>>>()?;
-        Ok(Pool { queue, threads })
+        Ok(Pool { brief, long, threads })
     }
 
     /// Runs `work` on one of the threads. If the returned future is dropped the work still runs,
     /// and its result is thrown away.
     pub async fn run<T: Send + 'static>(
         &self,
+        length: JobLength,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         let (sender, receiver) = oneshot::channel();
@@ -73,20 +92,29 @@ impl Pool {
             // The caller may be gone; then nobody wants the result.
             drop(sender.send(result));
         });
-        self.queue.push(job)?;
+        self.queue(length).push(job)?;
         receiver.await.unwrap_or_else(|_| Err(PoolError::Panicked("its job was dropped".into())))
     }
 
-    /// Jobs that wait for a thread.
-    pub fn waiting(&self) -> usize {
-        self.queue.lock().jobs.len()
+    /// Jobs of a length that wait for a thread.
+    pub fn waiting(&self, length: JobLength) -> usize {
+        self.queue(length).lock().jobs.len()
+    }
+
+    fn queue(&self, length: JobLength) -> &Queue {
+        match length {
+            JobLength::Brief => &self.brief,
+            JobLength::Long => &self.long,
+        }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.queue.lock().closed = true;
-        self.queue.work.notify_all();
+        for queue in [&self.brief, &self.long] {
+            queue.lock().closed = true;
+            queue.work.notify_all();
+        }
         for thread in self.threads.drain(..) {
             // A worker catches its jobs' panics, so there is nothing to learn from the join.
             drop(thread.join());
@@ -157,7 +185,8 @@ mod tests {
     #[tokio::test]
     async fn work_runs_on_a_thread_of_the_pool() {
         let pool = Pool::new(2, 8).unwrap();
-        let name = pool.run(|| std::thread::current().name().map(String::from)).await.unwrap();
+        let name = || std::thread::current().name().map(String::from);
+        let name = pool.run(JobLength::Long, name).await.unwrap();
         assert!(name.is_some_and(|name| name.starts_with("partita-pool-")));
     }
 
@@ -169,7 +198,7 @@ mod tests {
         let running = {
             let pool = Arc::clone(&pool);
             tokio::spawn(async move {
-                pool.run(move || {
+                pool.run(JobLength::Long, move || {
                     started_sender.send(()).unwrap();
                     gated.recv().unwrap();
                 })
@@ -179,24 +208,25 @@ mod tests {
         tokio::task::spawn_blocking(move || started.recv().unwrap()).await.unwrap();
         let waiting = {
             let pool = Arc::clone(&pool);
-            tokio::spawn(async move { pool.run(|| 2).await })
+            tokio::spawn(async move { pool.run(JobLength::Long, || 2).await })
         };
-        while pool.waiting() == 0 {
+        while pool.waiting(JobLength::Long) == 0 {
             tokio::task::yield_now().await;
         }
 
-        assert_eq!(pool.run(|| 3).await, Err(PoolError::Full { jobs_max: 1 }));
+        assert_eq!(pool.run(JobLength::Brief, || 5).await, Ok(5), "long jobs are in nobody's way");
+        assert_eq!(pool.run(JobLength::Long, || 3).await, Err(PoolError::Full { jobs_max: 1 }));
         gate.send(()).unwrap();
         assert_eq!(running.await.unwrap(), Ok(()));
         assert_eq!(waiting.await.unwrap(), Ok(2));
-        assert_eq!(pool.run(|| 4).await, Ok(4));
+        assert_eq!(pool.run(JobLength::Long, || 4).await, Ok(4));
     }
 
     #[tokio::test]
     async fn a_panic_is_reported_and_the_thread_lives_on() {
         let pool = Pool::new(1, 8).unwrap();
-        let outcome = pool.run(|| -> u8 { panic!("the job broke") }).await;
+        let outcome = pool.run(JobLength::Long, || -> u8 { panic!("the job broke") }).await;
         assert_eq!(outcome, Err(PoolError::Panicked("the job broke".into())));
-        assert_eq!(pool.run(|| 7).await, Ok(7));
+        assert_eq!(pool.run(JobLength::Long, || 7).await, Ok(7));
     }
 }

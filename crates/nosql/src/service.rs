@@ -13,7 +13,9 @@ use partita_engine::{
     ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
 use partita_gateway::auth::Keys;
-use partita_gateway::{Delivery, Door, Pool, PoolError, Refusal, Request, Response, Telemetry};
+use partita_gateway::{
+    Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Telemetry,
+};
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
 use crate::account;
@@ -220,12 +222,14 @@ impl NoSqlDoor {
     }
 
     async fn execute(&self, op: Op, context: Context, runs: Runs) -> Result<Reply, Error> {
-        if runs == Runs::Inline {
-            return Ok(self.database.execute(op, &context).await);
-        }
+        let length = match runs {
+            Runs::Inline => return Ok(self.database.execute(op, &context).await),
+            Runs::Briefly => JobLength::Brief,
+            Runs::InPool => JobLength::Long,
+        };
         let database = Arc::clone(&self.database);
         let work = move || block_on(database.execute(op, &context));
-        self.pool.run(work).await.map_err(|error| match error {
+        self.pool.run(length, work).await.map_err(|error| match error {
             PoolError::Full { .. } => Error::unavailable(
                 "The server has more requests than it can work on: retry after a moment.",
             ),

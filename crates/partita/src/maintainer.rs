@@ -1,8 +1,9 @@
 //! The thread that does what the database has to do on its own account.
 //!
 //! It takes one bounded step after another while there is something to do, with rests in between
-//! while there are clients, and sleeps otherwise: a change of an indexing policy wakes it. What fails is told once and tried again after a while,
-//! for what is left undone costs speed and loses nothing.
+//! while there are clients, and sleeps otherwise: a change of an indexing policy wakes it. What
+//! fails is told once and tried again after a while, for what is left undone costs speed and loses
+//! nothing.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

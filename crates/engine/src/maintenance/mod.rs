@@ -7,8 +7,8 @@
 //!
 //! The jobs are, in the order of their urgency: moving items between partitions (`moves/`),
 //! indexing items anew after a change of the policy (`reindex.rs`), and chores that come up with
-//! time (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`). How much
-//! of the time they may take is in `pace.rs`.
+//! time (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`). How
+//! much of the time they may take is in `pace.rs`.
 
 mod chores;
 mod expire;

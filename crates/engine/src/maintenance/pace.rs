@@ -2,10 +2,10 @@
 //!
 //! A step is short, but one after the other would take as much of the machine as all clients
 //! together. So while there are clients whoever takes steps rests after each, in proportion to what
-//! it took: whatever the machine can do, the background has no more than its share of the time. When
-//! nobody asks for anything it rests not at all. And when the store has much to catch up with, so
-//! that writers would soon have to wait, the rests get longer, with clients or without; they end in
-//! any case, for a store that is always busy must get through with its jobs too.
+//! it took: whatever the machine can do, the background has no more than its share of the time.
+//! When nobody asks for anything it rests not at all. And when the store has much to catch up with,
+//! so that writers would soon have to wait, the rests get longer, with clients or without; they end
+//! in any case, for a store that is always busy must get through with its jobs too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

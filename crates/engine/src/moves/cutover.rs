@@ -1,12 +1,11 @@
 //! The end of a move: the sources rest, what came last is brought over, the catalog changes.
 //!
 //! From the moment of sealing writers wait, so there is little left to do by then: following has
-//! just reached the end of the feeds. Should it be much all the same, because the disk is slow just
-//! then, the sources are unsealed and the move follows on. If anything fails before the catalog's commit, the sources
-//! are unsealed and the move follows on. Once that commit was submitted, its failure is not known
-//! to be one; then the catalog is read again, and a source is unsealed only if it is still in it.
-//! If it cannot be read, the sources stay sealed and writers are told to retry, until the next step
-//! knows more.
+//! just reached the end of the feeds. If it takes long all the same, because the disk is slow just
+//! then, or if anything fails before the catalog's commit, the sources are unsealed and the move
+//! follows on. Once that commit was submitted, its failure is not known to be one; then the catalog
+//! is read again, and a source is unsealed only if it is still in it. If it cannot be read, the
+//! sources stay sealed and writers are told to retry, until the next step knows more.
 
 use partita_model::{Epoch, Error, Lsn, Result};
 use partita_storage::{PartitionId, StorageError};

@@ -205,8 +205,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::PatchItem { .. } => ("PatchItem", Runs::Inline),
         Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
-        Op::ListItems { .. } => ("ListItems", Runs::InPool),
-        Op::ReadChanges { .. } => ("ReadChanges", Runs::InPool),
+        Op::ListItems { .. } => ("ListItems", Runs::Briefly),
+        Op::ReadChanges { .. } => ("ReadChanges", Runs::Briefly),
         Op::Query { .. } => ("Query", Runs::InPool),
         Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
@@ -222,6 +222,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
     Inline,
+    /// A page that is mostly made in a moment: it does not wait behind queries.
+    Briefly,
     InPool,
 }
 

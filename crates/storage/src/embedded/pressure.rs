@@ -2,13 +2,13 @@
 //!
 //! A full write buffer becomes a table, and new tables are merged into the sorted levels, both in
 //! the background. If more is written than these can follow, the engine halts the writer: when four
-//! full buffers of a keyspace wait, in steps of 100 ms, and when it has 30 runs of new tables, until
-//! a merge ends, which may take many seconds. From 20 runs on it does nothing but that.
+//! full buffers of a keyspace wait, in steps of 100 ms, and when it has 30 runs of new tables,
+//! until a merge ends, which may take many seconds: 25 were seen.
 //!
 //! The committer goes before it: with three full buffers it waits in small steps until there are
-//! fewer, and as runs gather it takes a breath between two groups, which gets longer with each run.
-//! So writers slow down to what the disk can do, instead of running into a wall, and they hear of it
-//! long before ([`Spaces::pressure`]).
+//! fewer, and as runs gather it takes a breath before each group, which gets longer with each run.
+//! So writers slow down to what the disk can do, instead of running into a wall, and who wants to
+//! leave room for others knows of it long before ([`Spaces::pressure`]).
 
 use std::thread;
 use std::time::Duration;

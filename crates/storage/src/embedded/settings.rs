@@ -31,10 +31,10 @@ const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 /// Feed and meta get a quarter: the one is written once and read in order, the other is small.
 const SMALL_MEMTABLE_SHARE: u64 = 4;
 
-/// The size of tables. The first sorted level holds four of them, and new tables, which lie all over
-/// the keys, are merged with all of it: as long as that takes, further ones pile up, and the engine
-/// halts the writers when there are 30. With its default of 64 MB, made for memtables of that size,
-/// a merge took ten seconds on two busy cores, and a bulk of writes was halted by it.
+/// The size of tables. The first sorted level holds four of them, and new tables, which lie all
+/// over the keys, are merged with all of it: as long as that takes, further ones pile up, and the
+/// engine halts the writers when there are 30. With its default of 64 MB, made for memtables of
+/// that size, merges took ten seconds and more on two busy cores, and a split ran into that wall.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What stores have that were made before this was chosen: the engine's default.
