@@ -190,13 +190,15 @@ impl Committer {
         let group = self.group + 1;
         let mut batch = self.database.batch().durability(Some(mode));
         batch.insert(self.spaces.get(Space::Meta), group_key(), group.to_be_bytes());
+        let mut bytes = 0;
         for (keyspace, key, value) in records {
+            bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
             match value {
                 Some(value) => batch.insert(&keyspace, key, value),
                 None => batch.remove(&keyspace, key),
             }
         }
-        self.spaces.let_catch_up();
+        self.spaces.let_catch_up(bytes);
         let begun = now();
         batch.commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());

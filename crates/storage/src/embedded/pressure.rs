@@ -22,9 +22,11 @@ use crate::contract::Space;
 const BUFFERS_HALT: usize = 4;
 const RUNS_HALT: usize = 30;
 
-/// From here on there is a breath after each group.
-const RUNS_MANY: usize = 18;
-const BREATH_PER_RUN: Duration = Duration::from_millis(4);
+/// From here on there is a breath before each group, by its size and by the square of what is over.
+/// At 29 runs 2 MB a second are written, and from here to there it takes 20 seconds at least.
+const RUNS_MANY: usize = 12;
+const BREATH_MICROS_PER_MB: u64 = 1_500;
+const BREATH_MAX: Duration = Duration::from_millis(500);
 
 const STEP: Duration = Duration::from_millis(2);
 /// Should the engine not get on at all, it may as well halt the writer itself.
@@ -38,12 +40,11 @@ impl Spaces {
         buffers.max(share(self.runs(), RUNS_HALT)).min(1.0)
     }
 
-    /// Lets the engine catch up before the next group is written.
-    pub(super) fn let_catch_up(&self) {
-        let runs = self.runs().saturating_sub(RUNS_MANY).min(RUNS_HALT - RUNS_MANY);
-        if runs > 0 {
-            // At most a dozen.
-            thread::sleep(BREATH_PER_RUN * runs as u32);
+    /// Lets the engine catch up before the next group, of this size, is written.
+    pub(super) fn let_catch_up(&self, bytes: usize) {
+        let breath = breath(self.runs(), bytes);
+        if breath > Duration::ZERO {
+            thread::sleep(breath);
         }
         for _ in 0..STEPS_MAX {
             if self.buffers_waiting() + 1 < BUFFERS_HALT {
@@ -69,5 +70,27 @@ impl Spaces {
 
     fn runs(&self) -> usize {
         self.keyspaces.iter().map(|keyspace| keyspace.tree.l0_run_count()).max().unwrap_or(0)
+    }
+}
+
+fn breath(runs: usize, bytes: usize) -> Duration {
+    let over = runs.saturating_sub(RUNS_MANY).min(RUNS_HALT - RUNS_MANY) as u64;
+    let micros = over * over * BREATH_MICROS_PER_MB * bytes as u64 / 1_000_000;
+    Duration::from_micros(micros).min(BREATH_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_slow_down_before_the_engine_halts_them() {
+        assert_eq!(breath(RUNS_MANY, 1_000_000), Duration::ZERO);
+        assert!(breath(20, 10_000) < Duration::from_millis(1), "small groups hardly wait");
+        // From many runs to too many, with buffers of 8 MB that are written in groups of 100 KB.
+        let runs = RUNS_MANY..RUNS_HALT;
+        let all: Duration = runs.map(|runs| breath(runs, 100_000) * 80).sum();
+        assert!(all > Duration::from_secs(20), "{all:?}");
+        assert!(breath(usize::MAX, usize::MAX / 1_000_000) <= BREATH_MAX);
     }
 }

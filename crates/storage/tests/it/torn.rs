@@ -75,7 +75,11 @@ fn no_snapshot_shows_half_a_batch() {
             });
         }
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(4) && writers.iter().all(|w| !w.is_finished()) {
+        let enough = || store.status().commits > 200 && looks.load(Ordering::Relaxed) > 100;
+        let (least, most) = (Duration::from_secs(4), Duration::from_secs(60));
+        while (start.elapsed() < least || (!enough() && start.elapsed() < most))
+            && writers.iter().all(|writer| !writer.is_finished())
+        {
             thread::sleep(Duration::from_millis(50));
         }
         done.store(true, Ordering::Release);
