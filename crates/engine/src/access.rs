@@ -11,7 +11,7 @@ use partita_model::{ContainerRid, Error, Result};
 
 use crate::context::{Access, Context};
 use crate::database::Database;
-use crate::op::{BatchAction, Op, ScriptOp};
+use crate::op::{BatchAction, EncryptionKeyOp, Op, ScriptOp};
 
 pub(crate) fn check(database: &Database, context: &Context, op: &Op) -> Result<()> {
     match &context.access {
@@ -65,6 +65,7 @@ fn reads(op: &Op) -> bool {
         | Op::PlanQuery { .. }
         | Op::ListConflicts { .. }
         | Op::FindConflict { .. }
+        | Op::EncryptionKey(EncryptionKeyOp::Read { .. } | EncryptionKeyOp::List { .. })
         | Op::Script(ScriptOp::Read { .. } | ScriptOp::List { .. }) => true,
         Op::Batch { operations, .. } => {
             operations.iter().all(|operation| matches!(operation.action, BatchAction::Read { .. }))
@@ -84,6 +85,7 @@ fn reads(op: &Op) -> bool {
         | Op::DeleteItem { .. }
         | Op::DeletePartitionKey { .. }
         | Op::User(_)
+        | Op::EncryptionKey(_)
         | Op::Permission(_)
         | Op::Script(_) => false,
     }

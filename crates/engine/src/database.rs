@@ -355,6 +355,7 @@ impl Database {
             }
             Op::ListOffers { filter, page } => self.list_offers(work, filter.as_ref(), &page),
             Op::User(op) => self.user_op(work, op).await,
+            Op::EncryptionKey(op) => self.encryption_key_op(work, op).await,
             Op::Permission(op) => self.permission_op(work, op).await,
             Op::Script(op) => self.script_op(work, op).await,
             Op::ReadItem { .. }

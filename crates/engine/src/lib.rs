@@ -45,8 +45,9 @@ mod totals;
 mod wait;
 
 pub use catalog::{
-    Container, Database as DatabaseResource, Move, Observed, Offer, Partition, Permission,
-    PermissionMode, Policies, StoredScript, Target, Trigger, TriggerMoment, TriggerOperation, User,
+    Container, Database as DatabaseResource, EncryptionKey, Move, Observed, Offer, Partition,
+    Permission, PermissionMode, Policies, StoredScript, Target, Trigger, TriggerMoment,
+    TriggerOperation, User,
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};

@@ -10,6 +10,7 @@
 
 mod batch;
 mod changes;
+mod encryption_keys;
 mod partitions;
 mod query;
 mod scripts;
@@ -28,6 +29,7 @@ pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, 
 pub use changes::{
     ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, VersionChange,
 };
+pub use encryption_keys::{EncryptionKeyOp, EncryptionKeyPath};
 pub use partitions::{
     HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription,
     PartitionFigures, PartitionReport, RangesSeen, RecentQuery,
@@ -39,7 +41,7 @@ pub use scripts::{ProcedureCall, ScriptOp, ScriptPath, TriggerNames};
 pub use users::{PermissionOp, PermissionPath, UserOp, UserPath};
 
 use crate::catalog::{
-    Container, Database as DatabaseResource, Offer, Permission, StoredScript, User,
+    Container, Database as DatabaseResource, EncryptionKey, Offer, Permission, StoredScript, User,
 };
 
 /// A database by name or resource id.
@@ -206,6 +208,7 @@ pub enum Op {
     },
 
     User(UserOp),
+    EncryptionKey(EncryptionKeyOp),
     Permission(PermissionOp),
     Script(ScriptOp),
 
@@ -405,6 +408,15 @@ pub enum Outcome {
     },
     Offers {
         offers: Vec<Arc<Offer>>,
+        continuation: Option<String>,
+    },
+    EncryptionKey {
+        key: Arc<EncryptionKey>,
+        change: Change,
+    },
+    EncryptionKeys {
+        database: Arc<DatabaseResource>,
+        keys: Vec<Arc<EncryptionKey>>,
         continuation: Option<String>,
     },
     User {

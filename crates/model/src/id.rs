@@ -24,7 +24,7 @@ mod script;
 mod user;
 
 pub use script::{ScriptKind, ScriptRid};
-pub use user::{PermissionRid, UserRid};
+pub use user::{EncryptionKeyRid, PermissionRid, UserRid};
 
 /// A position in a partition's line of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -47,8 +47,8 @@ pub use document::{
 pub use epk::{Epk, EpkRange};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
-    ContainerRid, DatabaseRid, Epoch, Etag, ItemRid, Lsn, OfferRid, PermissionRid, RangeRid,
-    ScriptKind, ScriptRid, UserRid, check_item_id, check_resource_name,
+    ContainerRid, DatabaseRid, EncryptionKeyRid, Epoch, Etag, ItemRid, Lsn, OfferRid,
+    PermissionRid, RangeRid, ScriptKind, ScriptRid, UserRid, check_item_id, check_resource_name,
 };
 pub use json::{JsonError, compact_array, compact_object, write_string};
 pub use murmur::{murmur3_128, murmur3_128_seeded};

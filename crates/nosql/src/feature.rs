@@ -10,7 +10,6 @@ use partita_model::Error;
 pub(crate) enum Feature {
     Addresses,
     Attachments,
-    ClientEncryptionKeys,
     DistributedTransactions,
     StoredProcedures,
     Triggers,
@@ -22,7 +21,6 @@ impl Feature {
         match self {
             Feature::Addresses => "direct mode (address resolution)",
             Feature::Attachments => "attachments",
-            Feature::ClientEncryptionKeys => "client encryption keys",
             Feature::DistributedTransactions => "distributed transactions",
             Feature::StoredProcedures => "stored procedures",
             Feature::Triggers => "triggers",

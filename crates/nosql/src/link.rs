@@ -16,7 +16,9 @@
 use std::borrow::Cow;
 
 use http::Uri;
-use partita_engine::{ContainerPath, DatabasePath, PermissionPath, ScriptPath, UserPath};
+use partita_engine::{
+    ContainerPath, DatabasePath, EncryptionKeyPath, PermissionPath, ScriptPath, UserPath,
+};
 use partita_model::{DatabaseRid, Error, Result, ScriptKind};
 
 use crate::admin::{self, AdminLink};
@@ -49,6 +51,8 @@ pub(crate) enum Link {
     Script(ScriptPath),
     Offers,
     Offer(String),
+    EncryptionKeys(DatabasePath),
+    EncryptionKey(EncryptionKeyPath),
     Users(DatabasePath),
     User(UserPath),
     Permissions(UserPath),
@@ -212,7 +216,11 @@ fn route(segments: &[&str]) -> Result<Link> {
             route_inside(container_path(database, container)?, inside)?
         }
         ["dbs", database, "users", inside @ ..] => route_users(database, inside)?,
-        ["dbs", _, "clientencryptionkeys", ..] => Link::Later(Feature::ClientEncryptionKeys),
+        ["dbs", database, "clientencryptionkeys"] => Link::EncryptionKeys(database_path(database)?),
+        ["dbs", database, "clientencryptionkeys", key] => Link::EncryptionKey(EncryptionKeyPath {
+            database: decode(database)?.into_owned(),
+            key: decode(key)?.into_owned(),
+        }),
         ["offers"] => Link::Offers,
         ["offers", rid] => Link::Offer(decode(rid)?.into_owned()),
         ["addresses", ..] => Link::Later(Feature::Addresses),
@@ -477,7 +485,6 @@ mod tests {
     #[test]
     fn later_features_have_their_routes() {
         for (path, feature) in [
-            ("/dbs/d/clientencryptionkeys", Feature::ClientEncryptionKeys),
             ("/dbs/d/colls/c/docs/i/attachments/a", Feature::Attachments),
             ("/operations/dtc", Feature::DistributedTransactions),
         ] {
@@ -510,6 +517,11 @@ mod tests {
         let permission = PermissionPath { user, permission: "p".into() };
         assert_eq!(link("/dbs/d/users/my%20user/permissions/p"), Link::Permission(permission));
         assert_eq!(link("/dbs/d/users/u/x"), Link::Unknown);
+        let keys = "/dbs/d/clientencryptionkeys";
+        assert_eq!(link(keys), Link::EncryptionKeys(DatabasePath("d".into())));
+        let key = EncryptionKeyPath { database: "d".into(), key: "k".into() };
+        assert_eq!(link(&format!("{keys}/k")), Link::EncryptionKey(key));
+        assert_eq!(link(&format!("{keys}/k/x")), Link::Unknown);
         assert_eq!(links("/dbs/d/users/u/permissions/p"), ["dbs/d/users/u/permissions/p"]);
         assert_eq!(links("/dbs/d/users/u/permissions"), ["dbs/d/users/u"]);
     }

@@ -95,6 +95,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         | Op::ReplaceOffer { .. }
         | Op::ListOffers { .. }
         | Op::User(_)
+        | Op::EncryptionKey(_)
         | Op::Permission(_)
         | Op::Script(_) => None,
     }

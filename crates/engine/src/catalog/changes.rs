@@ -9,7 +9,7 @@ use partita_model::{ContainerRid, DatabaseRid, Lsn, OfferRid, ScriptKind, UserRi
 use partita_storage::{Batch, Space};
 
 use super::store::{CHILDREN, CONTAINER, DATABASE, OFFER};
-use super::{Container, Database, Offer, codec, scripts, users};
+use super::{Container, Database, Offer, codec, encryption_keys, scripts, users};
 
 /// Names a record of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub(crate) enum RecordKey {
     User { database: DatabaseRid, name: String },
     Permission { user: UserRid, name: String },
     Script { container: ContainerRid, kind: ScriptKind, name: String },
+    EncryptionKey { database: DatabaseRid, name: String },
 }
 
 impl RecordKey {
@@ -44,12 +45,15 @@ impl RecordKey {
             RecordKey::Script { container, kind, name } => {
                 return scripts::script_key(*container, *kind, name);
             }
+            RecordKey::EncryptionKey { database, name } => {
+                return encryption_keys::encryption_key_key(*database, name);
+            }
         }
         out
     }
 }
 
-/// The counter of a database's containers and users.
+/// The counter of a database's containers, users and client encryption keys.
 pub(crate) fn children_key(database: DatabaseRid) -> Vec<u8> {
     let mut out = vec![CHILDREN];
     keycode::put_u64(&mut out, u64::from(database.0));

@@ -10,6 +10,7 @@
 
 mod changes;
 mod codec;
+mod encryption_keys;
 mod resolve;
 mod resource;
 mod rids;
@@ -26,6 +27,8 @@ use partita_model::{ContainerRid, DatabaseRid, OfferRid};
 
 pub(crate) use changes::Changes;
 use changes::RecordKey;
+pub use encryption_keys::EncryptionKey;
+use encryption_keys::EncryptionKeys;
 pub(crate) use resolve::{AddressedBy, Resolved};
 pub use resource::{Container, Database, Move, Observed, Offer, Partition, Policies};
 pub(crate) use rids::{FreshRid, RidSource};
@@ -45,7 +48,7 @@ pub(crate) struct Catalog {
     offer_of: HashMap<String, OfferRid>,
 }
 
-/// A database with its containers, their scripts, and its users.
+/// A database with its containers, their scripts, its users and its client encryption keys.
 #[derive(Clone, Debug)]
 struct Contents {
     database: Arc<Database>,
@@ -53,6 +56,7 @@ struct Contents {
     containers: BTreeMap<ContainerRid, Arc<Container>>,
     scripts: BTreeMap<ContainerRid, Arc<Scripts>>,
     users: Arc<Users>,
+    encryption_keys: Arc<EncryptionKeys>,
 }
 
 impl Catalog {
@@ -125,7 +129,8 @@ impl Catalog {
             RecordKey::Database { .. }
             | RecordKey::User { .. }
             | RecordKey::Permission { .. }
-            | RecordKey::Script { .. } => Vec::new(),
+            | RecordKey::Script { .. }
+            | RecordKey::EncryptionKey { .. } => Vec::new(),
         }
     }
 
@@ -144,6 +149,7 @@ impl Catalog {
                 containers: BTreeMap::new(),
                 scripts: BTreeMap::new(),
                 users: Arc::default(),
+                encryption_keys: Arc::default(),
             },
         };
         self.databases.insert(database.rid, Arc::new(contents));

@@ -14,6 +14,7 @@
 //!   0A secret     —                   → 32 random bytes, made once, that sign continuations
 //!   0C script     container rid · kind · name → JSON
 //!   0D scripts    container rid       → counter, touched by every script created or deleted
+//!   0E key        database rid · name → JSON: a client encryption key
 //! ```
 //!
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children
@@ -34,7 +35,7 @@ use partita_storage::{
 
 use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
-use super::{Catalog, Container, codec, scripts};
+use super::{Catalog, Container, codec, encryption_keys, scripts};
 use crate::throughput::Budgets;
 
 /// The partition that holds the catalog.
@@ -52,6 +53,7 @@ pub(super) const GRANT: u8 = 0x09;
 const SECRET: u8 = 0x0A;
 pub(super) const SCRIPT: u8 = 0x0C;
 pub(super) const SCRIPTS: u8 = 0x0D;
+pub(super) const ENCRYPTION_KEY: u8 = 0x0E;
 
 const FORMAT_VERSION: u64 = 2;
 
@@ -139,7 +141,7 @@ impl CatalogStore {
         committed.map(|_| ())
     }
 
-    /// How many containers and users a database has, straight from the store.
+    /// How many containers, users and keys a database has, straight from the store.
     pub(crate) fn children(&self, database: DatabaseRid) -> Result<Children> {
         self.counted(&children_key(database))
     }
@@ -285,6 +287,12 @@ fn apply(catalog: &mut Catalog, key: &RecordKey, record: Option<Record>) -> Resu
         (RecordKey::Script { container, kind, name }, None) => {
             catalog.remove_script(*container, *kind, name);
         }
+        (RecordKey::EncryptionKey { .. }, Some(record)) => {
+            catalog.insert_encryption_key(Arc::new(encryption_keys::encryption_key(&record)?));
+        }
+        (RecordKey::EncryptionKey { database, name }, None) => {
+            catalog.remove_encryption_key(*database, name);
+        }
     }
     Ok(())
 }
@@ -328,6 +336,9 @@ fn load(snapshot: &dyn Snapshot) -> Result<Catalog> {
     }
     for entry in family(snapshot, SCRIPT)? {
         catalog.insert_script(Arc::new(scripts::script(&entry.record)?));
+    }
+    for entry in family(snapshot, ENCRYPTION_KEY)? {
+        catalog.insert_encryption_key(Arc::new(encryption_keys::encryption_key(&entry.record)?));
     }
     Ok(catalog)
 }

@@ -55,7 +55,7 @@ impl Database {
         Ok(Outcome::Database { database, change: Change::None })
     }
 
-    /// Deletes a database with all its containers, their scripts, offers and users.
+    /// Deletes a database with all its containers, their scripts, offers, users and keys.
     pub(crate) async fn delete_database(
         &self,
         work: &mut Work<'_>,
@@ -69,8 +69,9 @@ impl Database {
                 let catalog = self.catalog.current();
                 let database = catalog.database(path)?;
                 let children = self.catalog.children(database.rid)?;
-                let known =
-                    catalog.containers(database.rid).count() + catalog.users(database.rid).count();
+                let known = catalog.containers(database.rid).count()
+                    + catalog.users(database.rid).count()
+                    + catalog.encryption_keys(database.rid).count();
                 if children.count != known {
                     return Err(Error::retry_with("A child is being created: retry"));
                 }
@@ -88,6 +89,9 @@ impl Database {
                     changes.delete_offer(offer);
                 }
                 self.delete_users_of(&catalog, &mut changes, database.rid)?;
+                for key in catalog.encryption_keys(database.rid) {
+                    changes.delete_encryption_key_with_database(key);
+                }
                 changes.delete_database(&database, children.lsn);
                 Ok((changes, partitions))
             })

@@ -1,4 +1,4 @@
-//! Databases, containers, offers, users, permissions, scripts: the operations on the catalog.
+//! Databases, containers, offers, users, permissions, scripts, keys: the operations on the catalog.
 //!
 //! All of them prepare [`Changes`] from the catalog as it is, commit them, and prepare again if
 //! another change was faster. They are rare and small; none is in the way of a request on items.
@@ -6,6 +6,7 @@
 mod conflicts;
 mod containers;
 mod databases;
+mod encryption_keys;
 mod offers;
 mod permission_body;
 mod permissions;

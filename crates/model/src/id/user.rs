@@ -1,7 +1,8 @@
-//! Resource ids of users and permissions.
+//! Resource ids of users, permissions and client encryption keys.
 //!
 //! ```text
 //!   user        8 bytes   database, then number, big-endian, with its top bit clear
+//!   key         8 bytes   the same, in a space of its own
 //!   permission 16 bytes   user, then number, big-endian
 //! ```
 //!
@@ -20,6 +21,15 @@ pub struct UserRid {
     pub database: DatabaseRid,
     /// Its number there: 31 bits, not 0.
     pub user: u32,
+}
+
+/// A client encryption key's resource id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EncryptionKeyRid {
+    /// The database it is in.
+    pub database: DatabaseRid,
+    /// Its number there: 31 bits, not 0.
+    pub key: u32,
 }
 
 /// A permission's resource id.
@@ -52,6 +62,19 @@ impl UserRid {
 impl fmt::Display for UserRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&base64::encode(&self.to_word().to_be_bytes()))
+    }
+}
+
+impl EncryptionKeyRid {
+    /// The inverse of `Display`.
+    pub fn parse(text: &str) -> Option<EncryptionKeyRid> {
+        UserRid::parse(text).map(|rid| EncryptionKeyRid { database: rid.database, key: rid.user })
+    }
+}
+
+impl fmt::Display for EncryptionKeyRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        UserRid { database: self.database, user: self.key }.fmt(f)
     }
 }
 

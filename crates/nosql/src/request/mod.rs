@@ -8,6 +8,7 @@
 mod batch;
 mod changes;
 mod conflicts;
+mod encryption_keys;
 mod items;
 mod metadata;
 mod query;
@@ -93,6 +94,8 @@ pub(crate) fn read(
         Link::Ranges(container) => metadata::ranges(container, incoming)?,
         Link::Offers => metadata::offers(incoming)?,
         Link::Offer(rid) => metadata::offer(rid, incoming)?,
+        Link::EncryptionKeys(database) => encryption_keys::keys(database, incoming)?,
+        Link::EncryptionKey(key) => encryption_keys::key(key, incoming)?,
         Link::Users(database) => users::users(database, incoming)?,
         Link::User(user) => users::user(user, incoming)?,
         Link::Permissions(user) => users::permissions(user, incoming)?,
@@ -197,6 +200,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
         Op::User(op) => users::profile_of_user(op),
+        Op::EncryptionKey(op) => encryption_keys::profile(op),
         Op::Permission(op) => users::profile_of_permission(op),
         Op::Script(op) => scripts::profile(op),
         Op::CreateItem { .. } => ("CreateItem", Runs::Inline),

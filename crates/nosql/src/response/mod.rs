@@ -156,6 +156,8 @@ fn success(
         | Outcome::Containers { .. }
         | Outcome::Offer { .. }
         | Outcome::Offers { .. }
+        | Outcome::EncryptionKey { .. }
+        | Outcome::EncryptionKeys { .. }
         | Outcome::User { .. }
         | Outcome::Users { .. }
         | Outcome::Permission { .. }
@@ -188,6 +190,11 @@ fn resource(
         Outcome::Offers { offers, continuation } => {
             let rows = offers.iter().map(|offer| offer.to_value()).collect();
             feed("", "Offers", rows, continuation, headers)
+        }
+        Outcome::EncryptionKey { key, change } => one(&key.etag, &key.to_value(), change, headers),
+        Outcome::EncryptionKeys { database, keys, continuation } => {
+            let rows = keys.iter().map(|key| key.to_value()).collect();
+            feed(&database.rid.to_string(), "ClientEncryptionKeys", rows, continuation, headers)
         }
         Outcome::User { user, change } => one(&user.etag, &user.to_value(), change, headers),
         Outcome::Users { database, users, continuation } => {

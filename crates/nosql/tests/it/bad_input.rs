@@ -159,7 +159,6 @@ fn features_of_later_are_refused_by_name() {
         (post("/dbs/d/colls/c/sprocs/s"), "stored procedures"),
         (post("/dbs/d/colls/c/triggers"), "triggers"),
         (post("/dbs/d/colls/c/udfs"), "user-defined functions"),
-        (world.get("/dbs/d/clientencryptionkeys"), "client encryption keys"),
         (world.get("/dbs/d/colls/c/docs/1/attachments"), "attachments"),
         (world.get("//addresses/"), "direct mode"),
         (post("/operations/dtc"), "distributed transactions"),

@@ -11,6 +11,7 @@ mod binary_items;
 mod changes;
 mod conditions;
 mod controls;
+mod encryption_keys;
 mod items;
 mod metadata;
 mod offers;

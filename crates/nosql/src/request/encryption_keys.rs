@@ -1,0 +1,45 @@
+//! Requests on client encryption keys.
+
+use http::Method;
+use partita_engine::{DatabasePath, EncryptionKeyOp, EncryptionKeyPath, Op};
+use partita_model::{Result, Value};
+
+use super::query::filter;
+use super::{Incoming, Runs, if_match, not_allowed, read_condition};
+
+pub(super) fn keys(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op> {
+    let headers = incoming.headers;
+    Ok(Op::EncryptionKey(match *incoming.method {
+        Method::GET => EncryptionKeyOp::List { database, filter: None, page: headers.page()? },
+        Method::POST if headers.is_query()? => {
+            let filter = Some(filter(&incoming.body)?);
+            EncryptionKeyOp::List { database, filter, page: headers.page()? }
+        }
+        Method::POST => EncryptionKeyOp::Create { database, body: Value::parse(&incoming.body)? },
+        _ => {
+            let what = "the client encryption keys of a database";
+            return Err(not_allowed(incoming.method, what, "GET or POST"));
+        }
+    }))
+}
+
+pub(super) fn key(key: EncryptionKeyPath, incoming: Incoming<'_>) -> Result<Op> {
+    let headers = incoming.headers;
+    Ok(Op::EncryptionKey(match *incoming.method {
+        Method::GET => EncryptionKeyOp::Read { key, condition: read_condition(headers)? },
+        Method::PUT => {
+            let body = Value::parse(&incoming.body)?;
+            EncryptionKeyOp::Replace { key, body, condition: if_match(headers)? }
+        }
+        _ => return Err(not_allowed(incoming.method, "a client encryption key", "GET or PUT")),
+    }))
+}
+
+pub(super) fn profile(op: &EncryptionKeyOp) -> (&'static str, Runs) {
+    match op {
+        EncryptionKeyOp::Create { .. } => ("CreateEncryptionKey", Runs::InPool),
+        EncryptionKeyOp::Read { .. } => ("ReadEncryptionKey", Runs::Inline),
+        EncryptionKeyOp::Replace { .. } => ("ReplaceEncryptionKey", Runs::InPool),
+        EncryptionKeyOp::List { .. } => ("ListEncryptionKeys", Runs::InPool),
+    }
+}
