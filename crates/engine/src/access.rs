@@ -3,9 +3,10 @@
 //! Who the caller is has been established before (the gateway's business). Read-only credentials
 //! may read databases, containers, items and offers, and change nothing: not even users and
 //! permissions are open to them, since a permission comes with a token that may write. What a
-//! resource token opens is in `grant.rs`.
+//! resource token opens is in `grant.rs`, what roles allow in `roles.rs`.
 
 mod grant;
+mod roles;
 
 use partita_model::{ContainerRid, Error, Result};
 
@@ -13,10 +14,13 @@ use crate::context::{Access, Context};
 use crate::database::Database;
 use crate::op::{BatchAction, EncryptionKeyOp, Op, ScriptOp};
 
+pub use self::roles::{DataAction, RoleAssignment, RoleScope, Roles};
+
 pub(crate) fn check(database: &Database, context: &Context, op: &Op) -> Result<()> {
     match &context.access {
         Access::ReadWrite => Ok(()),
         Access::Grant(granted) => grant::check(database, granted, context, op),
+        Access::Roles(given) => roles::check(database, given, op),
         Access::ReadOnly if reads(op) => Ok(()),
         Access::ReadOnly => Err(Error::forbidden(
             "The input authorization token can't serve the request: a read-only key cannot write. \
@@ -31,6 +35,7 @@ pub(crate) fn check_standing(database: &Database, access: &Access) -> Result<()>
     match access {
         Access::ReadWrite | Access::ReadOnly => Ok(()),
         Access::Grant(granted) => grant::standing(database, granted).map(|_| ()),
+        Access::Roles(given) => roles::standing(given),
     }
 }
 
@@ -41,7 +46,8 @@ pub(crate) fn check_container(access: &Access, container: ContainerRid) -> Resul
         Access::Grant(granted) if granted.target.container != container => {
             Err(grant::refused("the token is for another resource"))
         }
-        Access::Grant(_) | Access::ReadWrite | Access::ReadOnly => Ok(()),
+        // Roles are about names: whatever has the name now is meant.
+        Access::Grant(_) | Access::Roles(_) | Access::ReadWrite | Access::ReadOnly => Ok(()),
     }
 }
 

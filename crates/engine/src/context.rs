@@ -5,6 +5,7 @@ use std::sync::Arc;
 use partita_model::{Charge, Consistency, PermissionRid, Usage};
 use partita_storage::PartitionId;
 
+use crate::access::Roles;
 use crate::catalog::{Container, PermissionMode, Target};
 use crate::op::Served;
 use crate::throughput::Demand;
@@ -32,6 +33,8 @@ pub enum Access {
     ReadOnly,
     /// What a resource token opens.
     Grant(Arc<Grant>),
+    /// What the roles of a principal allow.
+    Roles(Arc<Roles>),
 }
 
 /// The contents of a resource token: a permission as it was when the token was made.

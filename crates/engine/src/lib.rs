@@ -44,6 +44,7 @@ mod throughput;
 mod totals;
 mod wait;
 
+pub use access::{DataAction, RoleAssignment, RoleScope, Roles};
 pub use catalog::{
     Container, Database as DatabaseResource, EncryptionKey, Move, Observed, Offer, Partition,
     Permission, PermissionMode, Policies, StoredScript, Target, Trigger, TriggerMoment,

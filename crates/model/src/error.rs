@@ -39,6 +39,10 @@ pub enum ErrorKind {
     Unauthenticated,
     /// The signer is known and may not do this.
     Forbidden,
+    /// Roles of an identity provider's principals never allow this (403/5300): use a key.
+    NotForRoles,
+    /// No role of the principal allows this action here (403/5301).
+    ActionNotGranted,
     /// The resource is not there.
     NotFound,
     /// The parent of the resource is not there (404/1003).

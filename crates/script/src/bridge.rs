@@ -155,7 +155,10 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         | ErrorKind::ContainerRidMismatch
         | ErrorKind::NotServedDirectly { .. } => 400,
         ErrorKind::Unauthenticated => 401,
-        ErrorKind::Forbidden | ErrorKind::LogicalPartitionFull => 403,
+        ErrorKind::Forbidden
+        | ErrorKind::NotForRoles
+        | ErrorKind::ActionNotGranted
+        | ErrorKind::LogicalPartitionFull => 403,
         ErrorKind::NotFound | ErrorKind::OwnerNotFound => 404,
         ErrorKind::MethodNotAllowed => 405,
         ErrorKind::Conflict => 409,
