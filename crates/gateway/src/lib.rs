@@ -43,6 +43,6 @@ pub use logging::{LogFormat, LoggingError, start_logging};
 pub use pool::{JobLength, Pool, PoolError};
 pub use series::{Sample, Series, SeriesKind, SeriesSource};
 pub use settings::{Listen, ServerSettings, limits};
-pub use shutdown::{Shutdown, Signals};
+pub use shutdown::{Reloads, Shutdown, Signals};
 pub use telemetry::Telemetry;
 pub use tls::{Certificate, CertificateSource, TlsError};

@@ -123,6 +123,42 @@ impl Signals {
     }
 }
 
+/// The signal that asks a process to read its settings again: SIGHUP, where it exists.
+#[derive(Debug)]
+pub struct Reloads {
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Reloads {
+    /// Starts to listen: from here on the signal no longer ends the process.
+    #[cfg(unix)]
+    pub fn install() -> io::Result<Reloads> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Reloads { hangup: signal(SignalKind::hangup())? })
+    }
+
+    /// Waits for the next one.
+    #[cfg(unix)]
+    pub async fn next(&mut self) {
+        if self.hangup.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// There is no such signal here.
+    #[cfg(not(unix))]
+    pub fn install() -> io::Result<Reloads> {
+        Ok(Reloads {})
+    }
+
+    /// Waits forever.
+    #[cfg(not(unix))]
+    pub async fn next(&mut self) {
+        std::future::pending::<()>().await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

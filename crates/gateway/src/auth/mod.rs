@@ -1,17 +1,22 @@
 //! Who signed a request.
 //!
 //! The master keys are here, four of them, two that may do everything and two that may only read
-//! ([`Keys`]), and the resource tokens that an account hands out, whose contents are the door's
-//! business. Other kinds of credentials are recognised and refused by name
-//! ([`AuthError::UnknownKind`]), so that nobody searches for a wrong key where the kind is the
-//! problem. Whether the principal may do what it asks for is not decided here.
+//! ([`Keys`]), the resource tokens that an account hands out, whose contents are the door's
+//! business, and the tokens of identity providers ([`Issuer`]). Other kinds of credentials are
+//! recognised and refused by name ([`AuthError::UnknownKind`]), so that nobody searches for a wrong
+//! key where the kind is the problem. Whether the principal may do what it asks for is not decided
+//! here.
 
+mod bearer;
 mod date;
 mod master_key;
+mod own_issuer;
 mod resource_token;
 
+pub use bearer::{Bearer, Issuer, is_bearer_token, verify_bearer};
 pub use date::parse_http_date;
 pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
+pub use own_issuer::{OwnIssuer, TokenClaims};
 pub use resource_token::is_resource_token;
 
 /// Who may do what: the strength of the key that signed.
@@ -55,4 +60,12 @@ pub enum AuthError {
          read its permission for a new one"
     )]
     TokenEnded { ago_seconds: u64 },
+    /// A token of an identity provider, and this server trusts none.
+    #[error(
+        "AAD tokens are not accepted: this server was told of no identity provider (--access-file)"
+    )]
+    NoIssuers,
+    /// A token of an identity provider that does not count.
+    #[error("the AAD token cannot be used: {0}")]
+    Bearer(String),
 }

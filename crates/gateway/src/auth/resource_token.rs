@@ -52,8 +52,10 @@ impl Keys {
         let token = percent_decode(authorization.trim())?;
         let (signature, signed) = parse(&token)?;
         let forged = || malformed("the resource token was not signed by this account");
-        let key = self.token_key().ok_or_else(forged)?;
-        if !bool::from(key.mac(&signed).ct_eq(&signature)) {
+        // Tokens outlive the rotation of the key that they were signed with.
+        let keys = [&self.primary, &self.secondary].into_iter().flatten();
+        let mut keys = keys.map(|key| key.derived(DERIVATION));
+        if !keys.any(|key| bool::from(key.mac(&signed).ct_eq(&signature))) {
             return Err(forged());
         }
         let (ends, contents) = signed.split_first_chunk().ok_or_else(forged)?;

@@ -1,0 +1,352 @@
+//! Tokens of identity providers: somebody else says who a principal is, and signs it.
+//!
+//! Clients send `authorization: type=aad&ver=1.0&sig=<JWT>`. A token counts if an [`Issuer`] that
+//! this server was told about signed it with one of its published keys (RS256, RS384, RS512, ES256
+//! or ES384; nothing else, and never what the token alone asks for), if it is meant for this
+//! server, and if it is valid now. It says who the principal is; what the principal may do is
+//! decided elsewhere.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use partita_model::Value;
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+
+use super::AuthError;
+use super::master_key::percent_decode;
+
+/// How far the clocks of an issuer and of this server may be apart.
+const LEEWAY_SECONDS: i64 = 300;
+
+/// A token has a handful of claims, and perhaps many groups.
+const TOKEN_BYTES_MAX: usize = 48 * 1024;
+
+/// How these authorizations begin.
+const PREFIX: &str = "type=aad&ver=1.0&sig=";
+
+/// Somebody whose word on who a principal is counts.
+#[derive(Clone, Debug)]
+pub struct Issuer {
+    name: String,
+    audiences: Vec<String>,
+    keys: Vec<PublicKey>,
+}
+
+/// Who an issuer says it is: the ids of a principal and of its groups, the principal's own first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bearer {
+    pub ids: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct PublicKey {
+    id: Option<String>,
+    material: Material,
+}
+
+#[derive(Clone, Debug)]
+enum Material {
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+}
+
+/// Is this authorization header a token of an identity provider, valid or not?
+pub fn is_bearer_token(authorization: &str) -> bool {
+    let authorization = authorization.trim_start().as_bytes();
+    ["type=aad", "type%3Daad"].iter().any(|kind| {
+        let start = authorization.get(..kind.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
+    })
+}
+
+impl Issuer {
+    /// An issuer by the name that its tokens carry, those whom it may write tokens for this server
+    /// to, and its published keys (a JWK set). The error says what is wrong with them.
+    pub fn new(name: &str, audiences: Vec<String>, jwks: &str) -> Result<Issuer, String> {
+        let jwks = Value::parse(jwks.as_bytes()).map_err(|error| error.message)?;
+        let listed = jwks.get("keys").and_then(Value::as_array);
+        let listed = listed.ok_or("a JWK set has a list 'keys'")?;
+        let keys: Vec<PublicKey> = listed.iter().filter_map(PublicKey::of).collect();
+        if keys.is_empty() {
+            return Err(
+                "none of its keys can be used: RSA of 2048 bits and more, P-256 and P-384 \
+                        can"
+                .to_owned(),
+            );
+        }
+        if audiences.is_empty() {
+            return Err("it needs an audience: the 'aud' of tokens for this server".to_owned());
+        }
+        Ok(Issuer { name: name.to_owned(), audiences, keys })
+    }
+}
+
+/// Who the bearer of a token is.
+pub fn verify_bearer(
+    issuers: &[Issuer],
+    authorization: &str,
+    now_unix_seconds: u64,
+) -> Result<Bearer, AuthError> {
+    if issuers.is_empty() {
+        return Err(AuthError::NoIssuers);
+    }
+    let authorization = percent_decode(authorization.trim())?;
+    let start = authorization.get(..PREFIX.len());
+    let token = start
+        .filter(|start| start.eq_ignore_ascii_case(PREFIX))
+        .and_then(|_| authorization.get(PREFIX.len()..))
+        .ok_or_else(|| refused(format!("it begins with {PREFIX}")))?;
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(refused("it is too long"));
+    }
+    let token = Token::parse(token).ok_or_else(|| refused("it is no JWT"))?;
+    let issuer = issuers.iter().find(|issuer| token.text("iss") == Some(&issuer.name));
+    let issuer = issuer.ok_or_else(|| refused("its issuer is not known here"))?;
+    if !issuer.keys.iter().any(|key| key.fits(&token) && key.verifies(&token)) {
+        return Err(refused("its signature is not one of its issuer's"));
+    }
+    token.check_time(now_unix_seconds)?;
+    if !token.audiences().any(|audience| issuer.audiences.iter().any(|ours| ours == audience)) {
+        return Err(refused("it is meant for another audience"));
+    }
+    token.bearer().ok_or_else(|| refused("it names no principal: 'oid' or 'sub'"))
+}
+
+fn refused(reason: impl Into<String>) -> AuthError {
+    AuthError::Bearer(reason.into())
+}
+
+/// A token taken apart, nothing believed yet.
+struct Token<'a> {
+    algorithm: String,
+    key_id: Option<String>,
+    claims: Value,
+    signed: &'a str,
+    signature: Vec<u8>,
+}
+
+impl<'a> Token<'a> {
+    fn parse(text: &'a str) -> Option<Token<'a>> {
+        let (signed, signature) = text.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let json = |part: &str| Value::parse(&URL_SAFE_NO_PAD.decode(part).ok()?).ok();
+        let header = json(header)?;
+        let owned = |name: &str| header.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Token {
+            algorithm: owned("alg")?,
+            key_id: owned("kid"),
+            claims: json(claims)?,
+            signed,
+            signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
+        })
+    }
+
+    fn text(&self, claim: &str) -> Option<&str> {
+        self.claims.get(claim).and_then(Value::as_str)
+    }
+
+    fn audiences(&self) -> impl Iterator<Item = &str> {
+        let claim = self.claims.get("aud");
+        let several = claim.and_then(Value::as_array).unwrap_or_default();
+        claim.into_iter().chain(several).filter_map(Value::as_str)
+    }
+
+    fn check_time(&self, now_unix_seconds: u64) -> Result<(), AuthError> {
+        let now = i64::try_from(now_unix_seconds).unwrap_or(i64::MAX);
+        let number = |claim: &str| self.claims.get(claim).and_then(Value::as_f64);
+        let ends = number("exp").ok_or_else(|| refused("it has no end: 'exp'"))? as i64;
+        if now >= ends.saturating_add(LEEWAY_SECONDS) {
+            return Err(refused(format!("it ended {} seconds ago", now.saturating_sub(ends))));
+        }
+        match number("nbf") {
+            Some(begins) if now < (begins as i64).saturating_sub(LEEWAY_SECONDS) => {
+                Err(refused("it is not valid yet: compare the clocks"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bearer(&self) -> Option<Bearer> {
+        let own = ["oid", "sub"].iter().filter_map(|claim| self.text(claim));
+        let own: Vec<String> = own.filter(|id| !id.is_empty()).map(str::to_owned).collect();
+        if own.is_empty() {
+            return None;
+        }
+        let groups = self.claims.get("groups").and_then(Value::as_array).unwrap_or_default();
+        let groups = groups.iter().filter_map(Value::as_str).map(str::to_owned);
+        Some(Bearer { ids: own.into_iter().chain(groups).collect() })
+    }
+}
+
+impl PublicKey {
+    /// A key of a JWK set; None if it is of a kind that is not used here, or not for signatures.
+    fn of(jwk: &Value) -> Option<PublicKey> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?.trim_end_matches('=')).ok();
+        if text("use").is_some_and(|purpose| purpose != "sig") {
+            return None;
+        }
+        let point = |length: usize| {
+            let (x, y) = (bytes("x")?, bytes("y")?);
+            (x.len() == length && y.len() == length).then(|| [&[4], &x[..], &y[..]].concat())
+        };
+        let material = match (text("kty")?, text("crv")) {
+            ("RSA", _) => Material::Rsa { n: bytes("n")?, e: bytes("e")? },
+            ("EC", Some("P-256")) => Material::P256(point(32)?),
+            ("EC", Some("P-384")) => Material::P384(point(48)?),
+            _ => return None,
+        };
+        Some(PublicKey { id: text("kid").map(str::to_owned), material })
+    }
+
+    /// May the token have been signed by this key? Only a key without a name fits all.
+    fn fits(&self, token: &Token<'_>) -> bool {
+        self.id.is_none() || token.key_id.is_none() || self.id == token.key_id
+    }
+
+    fn verifies(&self, token: &Token<'_>) -> bool {
+        let (message, signature) = (token.signed.as_bytes(), &token.signature[..]);
+        match (&self.material, token.algorithm.as_str()) {
+            (Material::Rsa { n, e }, algorithm) => {
+                let parameters = match algorithm {
+                    "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
+                    "RS384" => &signature::RSA_PKCS1_2048_8192_SHA384,
+                    "RS512" => &signature::RSA_PKCS1_2048_8192_SHA512,
+                    _ => return false,
+                };
+                RsaPublicKeyComponents { n, e }.verify(parameters, message, signature).is_ok()
+            }
+            (Material::P256(point), "ES256") => {
+                let key = UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point);
+                key.verify(message, signature).is_ok()
+            }
+            (Material::P384(point), "ES384") => {
+                let key = UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point);
+                key.verify(message, signature).is_ok()
+            }
+            (Material::P256(_) | Material::P384(_), _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+
+    use super::*;
+
+    const NOW: u64 = 1_700_000_000;
+
+    struct Provider {
+        pair: EcdsaKeyPair,
+    }
+
+    impl Provider {
+        fn new() -> Provider {
+            let (kind, chance) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+            let pkcs8 = EcdsaKeyPair::generate_pkcs8(kind, &chance).unwrap();
+            Provider { pair: EcdsaKeyPair::from_pkcs8(kind, pkcs8.as_ref(), &chance).unwrap() }
+        }
+
+        fn jwks(&self) -> String {
+            let point = self.pair.public_key().as_ref();
+            let (x, y) = point[1..].split_at(32);
+            let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+            format!(r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"k1","x":"{x}","y":"{y}"}}]}}"#)
+        }
+
+        fn issuer(&self) -> Issuer {
+            let audiences = vec!["https://partita".to_owned()];
+            Issuer::new("https://issuer", audiences, &self.jwks()).unwrap()
+        }
+
+        fn token(&self, header: &str, claims: &str) -> String {
+            let encoded = |text: &str| URL_SAFE_NO_PAD.encode(text);
+            let signed = format!("{}.{}", encoded(header), encoded(claims));
+            let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+            format!("{PREFIX}{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+        }
+    }
+
+    const HEADER: &str = r#"{"alg":"ES256","kid":"k1"}"#;
+
+    fn claims(change: &str) -> String {
+        let mut claims = Value::parse(
+            br#"{"iss":"https://issuer","aud":"https://partita","sub":"alice","exp":1700000100}"#,
+        )
+        .unwrap();
+        let Value::Object(members) = &mut claims else { panic!() };
+        let Value::Object(changes) = Value::parse(change.as_bytes()).unwrap() else { panic!() };
+        for (name, value) in changes.iter() {
+            members.insert(name, value.clone());
+        }
+        claims.to_json()
+    }
+
+    #[test]
+    fn a_token_says_who_its_bearer_is() {
+        let provider = Provider::new();
+        let issuers = [provider.issuer()];
+        let verify = |claims: &str| {
+            verify_bearer(&issuers, &provider.token(HEADER, claims), NOW).unwrap().ids
+        };
+        assert_eq!(verify(&claims("{}")), ["alice"]);
+        assert_eq!(verify(&claims(r#"{"oid":"o","groups":["g","h"]}"#)), ["o", "alice", "g", "h"]);
+        assert_eq!(verify(&claims(r#"{"aud":["x","https://partita"]}"#)), ["alice"]);
+        // Escaped, as clients send it.
+        let escaped = provider.token(HEADER, &claims("{}")).replace('=', "%3D").replace('&', "%26");
+        assert!(is_bearer_token(&escaped));
+        assert_eq!(verify_bearer(&issuers, &escaped, NOW).unwrap().ids, ["alice"]);
+    }
+
+    #[test]
+    fn what_is_not_right_is_refused() {
+        let (provider, other) = (Provider::new(), Provider::new());
+        let issuers = [provider.issuer()];
+        let good = provider.token(HEADER, &claims("{}"));
+        let mut cases = vec![
+            (other.token(HEADER, &claims("{}")), "signature"),
+            (provider.token(r#"{"alg":"none"}"#, &claims("{}")), "signature"),
+            (provider.token(r#"{"alg":"HS256","kid":"k1"}"#, &claims("{}")), "signature"),
+            (provider.token(r#"{"alg":"ES256","kid":"k2"}"#, &claims("{}")), "signature"),
+            (provider.token("[]", &claims("{}")), "no JWT"),
+            (format!("{PREFIX}a.b"), "no JWT"),
+            (format!("type=aad&ver=2.0&sig={}", &good[PREFIX.len()..]), "begins with"),
+            (format!("{PREFIX}{}", "a".repeat(TOKEN_BYTES_MAX + 1)), "too long"),
+        ];
+        for (change, reason) in [
+            (r#"{"iss":"https://elsewhere"}"#, "issuer"),
+            (r#"{"aud":"https://other"}"#, "audience"),
+            (r#"{"aud":17}"#, "audience"),
+            (r#"{"exp":1699999699}"#, "ended 301"),
+            (r#"{"exp":"later"}"#, "no end"),
+            (r#"{"nbf":1700000301}"#, "not valid yet"),
+            (r#"{"sub":""}"#, "names no principal"),
+        ] {
+            cases.push((provider.token(HEADER, &claims(change)), reason));
+        }
+        for (token, reason) in cases {
+            match verify_bearer(&issuers, &token, NOW) {
+                Err(AuthError::Bearer(text)) => assert!(text.contains(reason), "{reason}: {text}"),
+                other => panic!("{reason}: {other:?}"),
+            }
+        }
+        // Changed after it was signed.
+        let at = good.len() - 90;
+        for replacement in ["A", "B"] {
+            let forged = format!("{}{replacement}{}", &good[..at], &good[at + 1..]);
+            assert!(forged == good || verify_bearer(&issuers, &forged, NOW).is_err());
+        }
+        assert_eq!(verify_bearer(&[], &good, NOW), Err(AuthError::NoIssuers));
+    }
+
+    #[test]
+    fn keys_that_cannot_be_used_are_told() {
+        let audiences = || vec!["a".to_owned()];
+        for jwks in ["{", "{}", r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"AA"}]}"#] {
+            assert!(Issuer::new("i", audiences(), jwks).is_err(), "{jwks}");
+        }
+        assert!(Issuer::new("i", Vec::new(), &Provider::new().jwks()).is_err());
+    }
+}
