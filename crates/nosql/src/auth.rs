@@ -1,14 +1,20 @@
-//! Who asks: the signature of a request against the account's keys, or a resource token.
+//! Who asks: the signature of a request against the account's keys, a resource token, or the token
+//! of an identity provider.
 //!
 //! The keys and the arithmetic are the gateway's; this file knows which verb, type and link this
 //! protocol signs. A path that cannot be decoded has no link to check, so such a request is told
 //! about its path only if it carried an authorization at all.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Method};
 use partita_engine::Access;
-use partita_gateway::auth::{AuthError, Keys, Principal, Signed, is_resource_token};
+use partita_gateway::auth::{
+    AuthError, Principal, Signed, is_bearer_token, is_resource_token, verify_bearer,
+};
 use partita_model::Result;
 
+use crate::credentials::Trust;
 use crate::error::Failure;
 use crate::headers;
 use crate::link::Address;
@@ -26,15 +32,20 @@ pub(crate) struct Window {
 
 /// What the signer of the request may do.
 pub(crate) fn authenticate(
-    keys: &Keys,
+    trust: &Trust,
     method: &Method,
     headers: &HeaderMap,
     address: &Address<'_>,
     window: Window,
 ) -> Result<Access, Failure> {
     let authorization = text(headers, &http::header::AUTHORIZATION);
+    let keys = &trust.keys;
     if let Some(token) = authorization.filter(|text| is_resource_token(text)) {
         return token::read(&keys.verify_token(token, window.now_unix_seconds)?);
+    }
+    if let Some(token) = authorization.filter(|text| is_bearer_token(text)) {
+        let bearer = verify_bearer(&trust.issuers, token, window.signed_unix_seconds)?;
+        return Ok(Access::Roles(Arc::new(trust.roles(&bearer))));
     }
     let signing = match address.signing() {
         Err(_) if authorization.is_none() => return Err(AuthError::Missing.into()),
@@ -69,7 +80,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use partita_gateway::auth::Key;
+    use partita_gateway::auth::{Key, Keys};
     use partita_model::Value;
 
     use super::*;
@@ -89,7 +100,7 @@ mod tests {
         }
         let method = text(row, "verb").parse().unwrap();
         let uri = text(row, "path").parse().unwrap();
-        authenticate(keys, &method, &headers, &Address::new(&uri), window)
+        authenticate(&Trust::of_keys(keys.clone()), &method, &headers, &Address::new(&uri), window)
     }
 
     fn window(now: u64, skew_seconds_max: u64) -> Window {
@@ -133,7 +144,7 @@ mod tests {
     #[test]
     fn a_path_that_does_not_decode_tells_nothing_without_authorization() {
         let window = window(SIGNED_AT, 0);
-        let keys = Keys::default();
+        let keys = Trust::default();
         let uri = http::Uri::from_static("/dbs/%ff");
         let address = Address::new(&uri);
         let mut headers = HeaderMap::new();

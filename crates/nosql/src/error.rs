@@ -21,6 +21,9 @@ const AUTHORIZATION_MISSING: u32 = 5000;
 /// The sub-status of an authorization header that makes no sense.
 const AUTHORIZATION_INVALID: u32 = 5001;
 
+/// The sub-status of a kind of authorization that the account has switched off.
+const AUTHORIZATION_DISABLED: u32 = 5002;
+
 /// How the query language begins its lists of errors: with places in the text, and without.
 const QUERY_ERRORS: [&str; 2] = ["{\"errors\":", "{\"Errors\":"];
 
@@ -110,6 +113,8 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::NotServedDirectly { .. } => (400, 1004, "BadRequest"),
         ErrorKind::Unauthenticated => (401, 0, "Unauthorized"),
         ErrorKind::Forbidden => (403, 0, "Forbidden"),
+        ErrorKind::NotForRoles => (403, 5300, "Forbidden"),
+        ErrorKind::ActionNotGranted => (403, 5301, "Forbidden"),
         ErrorKind::NotFound => (404, 0, "NotFound"),
         ErrorKind::OwnerNotFound => (404, 1003, "NotFound"),
         ErrorKind::SessionNotAvailable => (404, 1002, "NotFound"),
@@ -143,6 +148,8 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::NotServedDirectly { .. }
         | ErrorKind::Unauthenticated
         | ErrorKind::Forbidden
+        | ErrorKind::NotForRoles
+        | ErrorKind::ActionNotGranted
         | ErrorKind::NotFound
         | ErrorKind::OwnerNotFound
         | ErrorKind::SessionNotAvailable
@@ -165,8 +172,14 @@ impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Failure {
         let (status, substatus, code) = match &error {
             AuthError::Missing => (StatusCode::UNAUTHORIZED, AUTHORIZATION_MISSING, "Unauthorized"),
-            AuthError::Malformed(_) | AuthError::UnknownKind(_) | AuthError::BadDate(_) => {
+            AuthError::Malformed(_)
+            | AuthError::UnknownKind(_)
+            | AuthError::BadDate(_)
+            | AuthError::Bearer(_) => {
                 (StatusCode::UNAUTHORIZED, AUTHORIZATION_INVALID, "Unauthorized")
+            }
+            AuthError::NoIssuers => {
+                (StatusCode::UNAUTHORIZED, AUTHORIZATION_DISABLED, "Unauthorized")
             }
             AuthError::Mismatch { .. } => (StatusCode::UNAUTHORIZED, 0, "Unauthorized"),
             AuthError::Expired { .. } | AuthError::TokenEnded { .. } => {
@@ -194,7 +207,9 @@ fn auth_message(error: AuthError) -> String {
         | AuthError::UnknownKind(_)
         | AuthError::BadDate(_)
         | AuthError::Expired { .. }
-        | AuthError::TokenEnded { .. } => error.to_string(),
+        | AuthError::TokenEnded { .. }
+        | AuthError::NoIssuers
+        | AuthError::Bearer(_) => error.to_string(),
     }
 }
 
@@ -202,7 +217,7 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 25] {
+    fn every_kind() -> [ErrorKind; 27] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
@@ -210,6 +225,8 @@ mod tests {
             ErrorKind::NotServedDirectly { plan: "{}".into() },
             ErrorKind::Unauthenticated,
             ErrorKind::Forbidden,
+            ErrorKind::NotForRoles,
+            ErrorKind::ActionNotGranted,
             ErrorKind::NotFound,
             ErrorKind::OwnerNotFound,
             ErrorKind::SessionNotAvailable,

@@ -25,8 +25,10 @@
 
 mod account;
 mod admin;
+mod audit;
 mod auth;
 mod controls;
+mod credentials;
 mod error;
 mod feature;
 mod headers;
@@ -39,4 +41,5 @@ mod text;
 mod token;
 
 pub use controls::Controls;
+pub use credentials::{Credentials, Trust};
 pub use service::{NoSqlDoor, NoSqlSettings};

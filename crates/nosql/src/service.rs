@@ -10,17 +10,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use partita_engine::{
-    ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
+    Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
-use partita_gateway::auth::Keys;
 use partita_gateway::{
     Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
 use crate::account;
+use crate::audit::{self, Answered};
 use crate::auth::{self, Window};
 use crate::controls::{self, Controls, Strike, Subject};
+use crate::credentials::{Credentials, Trust};
 use crate::error::Failure;
 use crate::headers::{self, Headers};
 use crate::link::Address;
@@ -35,8 +36,8 @@ const ACTIVITY_ID_BYTES_MAX: usize = 128;
 /// What the door needs to know about its account.
 #[derive(Clone, Debug)]
 pub struct NoSqlSettings {
-    /// The account's keys.
-    pub keys: Keys,
+    /// Whose requests are served.
+    pub credentials: Arc<Credentials>,
     /// The account's consistency, which requests may weaken.
     pub default_consistency: Consistency,
     /// How far a request's date may be from the server's.
@@ -62,6 +63,22 @@ struct Told {
     operation: &'static str,
     charge: Charge,
     delivery: Delivery,
+    /// Who asked, once that is known.
+    who: Option<Access>,
+    /// It changes what is not data.
+    administers: bool,
+}
+
+impl Told {
+    fn nothing() -> Told {
+        Told {
+            operation: "Refused",
+            charge: Charge::default(),
+            delivery: Delivery::default(),
+            who: None,
+            administers: false,
+        }
+    }
 }
 
 impl NoSqlDoor {
@@ -86,8 +103,7 @@ impl NoSqlDoor {
         let started = self.clock.monotonic_nanos();
         let activity_id = self.activity_id(&request.headers);
         let body = std::mem::take(&mut request.body);
-        let mut told =
-            Told { operation: "Refused", charge: Charge::default(), delivery: Delivery::default() };
+        let mut told = Told::nothing();
         let mut response = match self.serve(&request, body, &mut told).await {
             Ok(response) => response,
             Err(failed) => {
@@ -99,6 +115,16 @@ impl NoSqlDoor {
                 response::failure(&failure, headers, activity_id, request.uri.path())
             }
         };
+        audit::note(&Answered {
+            who: told.who.as_ref(),
+            operation: told.operation,
+            method: &request.method,
+            path: request.uri.path(),
+            peer: request.peer,
+            status: response.status,
+            activity_id: activity_id.to_str().unwrap_or_default(),
+            administers: told.administers,
+        });
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         response::seal(&mut response, activity_id, told.charge, nanos);
         response.delivery = told.delivery;
@@ -116,6 +142,7 @@ impl NoSqlDoor {
         let Request { method, uri, headers, .. } = request;
         if let Some(target) = controls::route(uri.path()) {
             told.operation = "Controls";
+            told.administers = *method != Method::GET;
             let controls = self.settings.controls.as_ref().ok_or_else(controls::switched_off)?;
             return Ok(controls.answer(&target, request, &body)?);
         }
@@ -129,13 +156,16 @@ impl NoSqlDoor {
             },
             skew_seconds_max: self.settings.clock_skew_seconds,
         };
-        let access = auth::authenticate(&self.settings.keys, method, headers, &address, window)?;
+        let trust = self.settings.credentials.current();
+        let access = auth::authenticate(&trust, method, headers, &address, window)?;
+        told.who = Some(access.clone());
         self.database.check_access(&access)?;
         let incoming = Incoming { method, headers: Headers(headers), body };
         let account = self.settings.default_consistency;
         match request::read(address.link()?, incoming, access, account)? {
             Call::Database(call) => {
                 (told.operation, _) = request::profile(&call.op);
+                told.administers = audit::administers(&call.op);
                 if let Some(strike) = self.strike(&address, told.operation, headers) {
                     told.delivery = strike.delivery;
                     if let Some(failure) = strike.failure {
@@ -145,7 +175,7 @@ impl NoSqlDoor {
                         return Ok(response::empty(StatusCode::OK, HeaderMap::new()));
                     }
                 }
-                let mut response = self.perform(*call, &address, told).await?;
+                let mut response = self.perform(*call, &address, &trust, told).await?;
                 if method == Method::GET {
                     let location = self.endpoint(request) + uri.path().trim_start_matches('/');
                     headers::put(&mut response.headers, header::CONTENT_LOCATION, location);
@@ -196,6 +226,7 @@ impl NoSqlDoor {
         &self,
         call: DatabaseCall,
         address: &Address<'_>,
+        trust: &Trust,
         told: &mut Told,
     ) -> Result<Response, Box<Failed>> {
         let DatabaseCall { op, context, shape } = call;
@@ -216,7 +247,7 @@ impl NoSqlDoor {
             }
             _ => None,
         };
-        let tokens = Issuer { keys: &self.settings.keys, clock: &*self.clock };
+        let tokens = Issuer { keys: &trust.keys, clock: &*self.clock };
         let frame = Frame { address, tokens, shape, statistics };
         response::reply(reply, &frame)
     }

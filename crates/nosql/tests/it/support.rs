@@ -10,7 +10,7 @@ use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
 use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
-use partita_nosql::{Controls, NoSqlDoor, NoSqlSettings};
+use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings, Trust};
 use partita_storage::{MemoryStore, Store};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
@@ -27,6 +27,7 @@ pub(crate) struct World {
     door: NoSqlDoor,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) clock: Arc<FixedClock>,
+    pub(crate) credentials: Arc<Credentials>,
     store: Arc<dyn Store>,
 }
 
@@ -103,12 +104,14 @@ impl World {
             Database::open(store, Arc::clone(&clock) as _, Arc::clone(&entropy) as _, settings)
                 .unwrap();
         let telemetry = Arc::new(Telemetry::new("test"));
+        let keys = Keys {
+            primary: Some(Key::parse(key).unwrap()),
+            primary_readonly: Some(Key::parse(READONLY).unwrap()),
+            ..Keys::default()
+        };
+        let credentials = Arc::new(Credentials::new(Trust::of_keys(keys)));
         let settings = NoSqlSettings {
-            keys: Keys {
-                primary: Some(Key::parse(key).unwrap()),
-                primary_readonly: Some(Key::parse(READONLY).unwrap()),
-                ..Keys::default()
-            },
+            credentials: Arc::clone(&credentials),
             default_consistency,
             clock_skew_seconds: 900,
             public_endpoint: None,
@@ -116,7 +119,7 @@ impl World {
         };
         let pool = Pool::new(1, 16).unwrap();
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
-        World { door, telemetry, clock: fixed, store: own_store }
+        World { door, telemetry, clock: fixed, credentials, store: own_store }
     }
 
     pub(crate) fn set_public_endpoint(&mut self, endpoint: &str) {

@@ -1,0 +1,62 @@
+//! Whose requests are served: the account's keys, the identity providers it trusts, and the roles
+//! of their principals.
+//!
+//! They can be exchanged while the server runs: a request sees those from before or those from
+//! after, never a mixture. What a token says of a principal's groups counts as if it were said of
+//! the principal.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use partita_engine::{RoleAssignment, Roles};
+use partita_gateway::auth::{Bearer, Issuer, Keys};
+
+/// What decides whose requests are served, at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// The account's keys.
+    pub keys: Keys,
+    /// The identity providers whose tokens count.
+    pub issuers: Vec<Issuer>,
+    /// What principals and groups may do, by their id.
+    pub roles: BTreeMap<String, Vec<RoleAssignment>>,
+}
+
+impl Trust {
+    /// The account's keys, and nobody else.
+    pub fn of_keys(keys: Keys) -> Trust {
+        Trust { keys, ..Trust::default() }
+    }
+
+    /// What the bearer of a token may do.
+    pub(crate) fn roles(&self, bearer: &Bearer) -> Roles {
+        let given = bearer.ids.iter().filter_map(|id| self.roles.get(id));
+        Roles {
+            principal: bearer.ids.first().cloned().unwrap_or_default(),
+            assignments: given.flatten().cloned().collect(),
+        }
+    }
+}
+
+/// What is trusted now.
+#[derive(Debug)]
+pub struct Credentials {
+    current: RwLock<Arc<Trust>>,
+}
+
+impl Credentials {
+    /// Begins with these.
+    pub fn new(trust: Trust) -> Credentials {
+        Credentials { current: RwLock::new(Arc::new(trust)) }
+    }
+
+    /// What is trusted at this moment.
+    pub fn current(&self) -> Arc<Trust> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on these.
+    pub fn replace(&self, trust: Trust) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(trust);
+    }
+}
