@@ -64,6 +64,50 @@ pub(crate) enum Command {
     /// Run scripts for the server that started this process.
     #[command(name = script_worker::COMMAND, hide = true)]
     ScriptWorker,
+    /// Change the account's keys.
+    Keys(KeysArgs),
+    /// Print a token for trying roles (--access-file) without an identity provider; the first time,
+    /// make the access file.
+    DevToken(DevTokenArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a new primary key; the old one becomes the secondary key. A server that was started
+    /// with these files takes them over on SIGHUP.
+    Rotate(RotateArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateArgs {
+    /// The file with the primary key
+    #[arg(long, env = "PARTITA_KEY_FILE", value_name = "FILE")]
+    pub(crate) key_file: PathBuf,
+
+    /// The file with the secondary key
+    #[arg(long, env = "PARTITA_SECONDARY_KEY_FILE", value_name = "FILE")]
+    pub(crate) secondary_key_file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevTokenArgs {
+    /// The access file, for `partita serve --access-file FILE`
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Whom the token is for
+    #[arg(long, value_name = "NAME", default_value = "developer")]
+    pub(crate) principal: String,
+
+    /// How long the token is good
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    pub(crate) hours: u64,
 }
 
 #[derive(Debug, Args)]
@@ -396,7 +440,7 @@ pub(crate) struct ServeArgs {
 
 /// The account's keys: base64 of at least 16 bytes, for example from
 /// `openssl rand -base64 64 | tr -d '\n'`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     next_help_heading = "Keys (base64; make one with: openssl rand -base64 64 | tr -d '\\n')"
 )]
@@ -414,6 +458,15 @@ pub(crate) struct KeyArgs {
     #[arg(long, env = "PARTITA_SECONDARY_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) secondary_key: Option<String>,
 
+    /// A file that holds the secondary key, instead of --secondary-key
+    #[arg(
+        long,
+        env = "PARTITA_SECONDARY_KEY_FILE",
+        value_name = "FILE",
+        conflicts_with = "secondary_key"
+    )]
+    pub(crate) secondary_key_file: Option<PathBuf>,
+
     /// A key that may only read
     #[arg(long, env = "PARTITA_READONLY_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) readonly_key: Option<String>,
@@ -426,6 +479,11 @@ pub(crate) struct KeyArgs {
         hide_env_values = true
     )]
     pub(crate) secondary_readonly_key: Option<String>,
+
+    /// Identity providers and the roles of their principals (docs/access.md); read again, like the
+    /// files with keys, on SIGHUP
+    #[arg(long, env = "PARTITA_ACCESS_FILE", value_name = "FILE")]
+    pub(crate) access_file: Option<PathBuf>,
 }
 
 /// The certificate. Without these a self-signed one is made and kept in the data directory.

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use partita_gateway::LogFormat;
 use partita_model::{Object, Value};
 
-use crate::config::{PrimaryKey, WELL_KNOWN_KEY};
+use crate::trust::{PrimaryKey, WELL_KNOWN_KEY};
 
 /// The facts.
 pub(crate) struct Banner<'a> {

@@ -1,27 +1,17 @@
-//! What was typed, understood: addresses, keys and files, checked before anything starts.
-//!
-//! The rule that matters most is here: the well-known key, which everybody knows, opens a server
-//! only to its own machine.
+//! What was typed, understood: addresses and files, checked before anything starts.
 
-use std::env;
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use partita_engine::{EngineSettings, PartitionSettings, QuerySettings, ThroughputMode};
-use partita_gateway::auth::{Key, Keys};
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
+use partita_nosql::Trust;
 use partita_storage::{Durability, EmbeddedSettings};
 
-use crate::args::{
-    DurabilityKind, KeyArgs, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind, TlsArgs,
-};
+use crate::args::{DurabilityKind, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind, TlsArgs};
 use crate::failure::Failure;
-
-/// The key of Microsoft's emulators, which is printed in their documentation.
-pub(crate) const WELL_KNOWN_KEY: &str =
-    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+use crate::trust::{PrimaryKey, TrustSource};
 
 /// The port of Microsoft's emulators.
 pub(crate) const DEFAULT_PORT: u16 = 8081;
@@ -33,7 +23,10 @@ const DEFAULT_DATA_DIR: &str = "./partita-data";
 pub(crate) struct Config {
     pub(crate) server: ServerSettings,
     pub(crate) store: StoreConfig,
-    pub(crate) keys: Keys,
+    /// Whose requests are served.
+    pub(crate) trust: Trust,
+    /// Where that was read, for reading it again.
+    pub(crate) trusted: TrustSource,
     pub(crate) primary_key: PrimaryKey,
     pub(crate) certificate: CertificateSource,
     pub(crate) certificate_names: Vec<String>,
@@ -73,18 +66,11 @@ impl StoreConfig {
     }
 }
 
-/// Where the primary key comes from: decides whether it may be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PrimaryKey {
-    WellKnown,
-    /// By this flag or variable.
-    SetBy(String),
-}
-
 impl Config {
     pub(crate) fn from_args(args: ServeArgs) -> Result<Config, Failure> {
         let listen = parse_listen(&args.listen)?;
-        let (keys, primary_key) = keys(&args.keys, &listen)?;
+        let trusted = TrustSource { keys: args.keys.clone(), listen: listen.clone() };
+        let (trust, primary_key) = trusted.read()?;
         if args.test_controls && listen.iter().any(|listen| !listen.is_loopback()) {
             return Err(Failure::usage(
                 "--test-controls is for servers that only this machine can reach: take it away, or \
@@ -109,7 +95,8 @@ impl Config {
                 drain: Duration::from_secs(args.drain_seconds),
                 ..ServerSettings::default()
             },
-            keys,
+            trust,
+            trusted,
             primary_key,
             engine: engine(&args),
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
@@ -206,56 +193,6 @@ fn parse_one_listen(text: &str) -> Result<Listen, Failure> {
              for example 8081, 0.0.0.0:8081 or [::]:8081"
         ))),
     }
-}
-
-fn keys(args: &KeyArgs, listen: &[Listen]) -> Result<(Keys, PrimaryKey), Failure> {
-    let (primary, source) = primary_key(args, listen)?;
-    let keys = Keys {
-        primary: Some(primary),
-        secondary: key("--secondary-key", args.secondary_key.as_ref())?,
-        primary_readonly: key("--readonly-key", args.readonly_key.as_ref())?,
-        secondary_readonly: key("--secondary-readonly-key", args.secondary_readonly_key.as_ref())?,
-    };
-    Ok((keys, source))
-}
-
-fn primary_key(args: &KeyArgs, listen: &[Listen]) -> Result<(Key, PrimaryKey), Failure> {
-    if let Some(key) = key("--key", args.key.as_ref())? {
-        let variable = env::var("PARTITA_KEY").is_ok_and(|set| args.key.as_ref() == Some(&set));
-        let source = if variable { "PARTITA_KEY" } else { "--key" };
-        return Ok((key, PrimaryKey::SetBy(source.to_string())));
-    }
-    if let Some(path) = &args.key_file {
-        let name = format!("--key-file {}", path.display());
-        let text =
-            fs::read_to_string(path).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-        let key = Key::parse(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-        return Ok((key, PrimaryKey::SetBy(name)));
-    }
-    if let Some(public) = listen.iter().find(|listen| !listen.is_loopback()) {
-        return Err(Failure::usage(public_without_key(public)));
-    }
-    let key = Key::parse(WELL_KNOWN_KEY).expect("the well-known key is base64");
-    Ok((key, PrimaryKey::WellKnown))
-}
-
-fn public_without_key(listen: &Listen) -> String {
-    let address = match listen {
-        Listen::Address(address) => address.to_string(),
-        Listen::Loopback { port } => format!("localhost:{port}"),
-    };
-    format!(
-        "--listen {address} can be reached by other machines, so a key of your own is needed: \
-         the emulator's well-known key is public and serves loopback addresses only.\n\
-         Set one, for example:\n  \
-         export PARTITA_KEY=\"$(openssl rand -base64 64 | tr -d '\\n')\"\n\
-         or keep it in a file and pass --key-file FILE."
-    )
-}
-
-fn key(flag: &str, text: Option<&String>) -> Result<Option<Key>, Failure> {
-    let parse = |text| Key::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")));
-    text.map(|text| parse(text)).transpose()
 }
 
 /// The directory for data and certificate. A memory store has none unless one is named.

@@ -11,6 +11,7 @@
 //!
 //! Nothing here decides anything about data: this crate only chooses and connects.
 
+mod access;
 mod alerts;
 mod args;
 mod banner;
@@ -18,20 +19,23 @@ mod check;
 mod cli;
 mod compat;
 mod config;
+mod declaration;
 mod failure;
 mod healthcheck;
 mod init;
+mod keys;
 mod maintainer;
 mod metrics;
 mod script_worker;
 mod serve;
 mod system;
+mod trust;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, KeysCommand};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::system::SystemClock;
@@ -52,6 +56,10 @@ fn main() -> ExitCode {
         Some(Command::ExplainKey(args)) => cli::explain_key(&args, clock),
         Some(Command::Admin(args)) => cli::admin(&args.command, clock),
         Some(Command::Advise(args)) => cli::advise(&args, clock),
+        Some(Command::Keys(args)) => match &args.command {
+            KeysCommand::Rotate(args) => keys::rotate(args),
+        },
+        Some(Command::DevToken(args)) => access::dev_token::run(&args, clock),
         Some(Command::ScriptWorker) => script_worker::run(clock),
         Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),

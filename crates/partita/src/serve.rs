@@ -16,23 +16,25 @@ use std::time::Duration;
 
 use partita_engine::{Database, ThroughputMode};
 use partita_gateway::{
-    Certificate, Pool, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry, start_logging,
+    Certificate, Pool, Reloads, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry,
+    start_logging,
 };
 use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
-use partita_nosql::{Controls, NoSqlDoor, NoSqlSettings};
+use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::alerts::{Counts, Watcher, WatcherSettings};
 use crate::banner::Banner;
 use crate::compat;
-use crate::config::{Config, PrimaryKey, StoreConfig};
+use crate::config::{Config, StoreConfig};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::init;
 use crate::maintainer::Maintainer;
 use crate::metrics;
 use crate::script_worker;
 use crate::system::{SystemClock, SystemEntropy};
+use crate::trust::{PrimaryKey, TrustSource};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -126,8 +128,9 @@ fn serve(
     )?;
     let pool = Pool::new(config.threads, config.threads * JOBS_PER_THREAD)
         .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
+    let credentials = Arc::new(Credentials::new(config.trust));
     let settings = NoSqlSettings {
-        keys: config.keys,
+        credentials: Arc::clone(&credentials),
         default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
         public_endpoint: config.public_endpoint,
@@ -154,10 +157,12 @@ fn serve(
     let runtime = runtime(config.threads)?;
     let drained = runtime.block_on(async {
         let shutdown = Shutdown::new();
-        let signals = Signals::install()
-            .map_err(|error| Failure::other(format!("cannot listen for signals: {error}")))?;
+        let no_signals = |error| Failure::other(format!("cannot listen for signals: {error}"));
+        let signals = Signals::install().map_err(no_signals)?;
+        let reloads = Reloads::install().map_err(no_signals)?;
         let server = Server::bind(config.server, services, shutdown.clone())?;
         tokio::spawn(stop_on_signals(signals, shutdown));
+        tokio::spawn(reload_on_signals(reloads, config.trusted, credentials));
         let banner = Banner {
             version: VERSION,
             addresses: server.addresses(),
@@ -220,6 +225,28 @@ async fn stop_on_signals(mut signals: Signals, shutdown: Shutdown) {
     std::process::exit(EXIT_INTERRUPTED);
 }
 
+/// Reads keys and roles again when told so. What cannot be read changes nothing.
+async fn reload_on_signals(
+    mut reloads: Reloads,
+    trusted: TrustSource,
+    credentials: Arc<Credentials>,
+) {
+    loop {
+        reloads.next().await;
+        let trusted = trusted.clone();
+        match tokio::task::spawn_blocking(move || trusted.read()).await {
+            Ok(Ok((trust, _))) => {
+                credentials.replace(trust);
+                tracing::info!("SIGHUP: keys and roles were read again");
+            }
+            Ok(Err(failure)) => {
+                tracing::error!("SIGHUP: keys and roles stay as they were: {failure}");
+            }
+            Err(error) => tracing::error!("SIGHUP: keys and roles stay as they were: {error}"),
+        }
+    }
+}
+
 /// What `/ready` and `/status` tell of the database.
 fn status(database: &Database) -> ServiceStatus {
     let status = database.status();
@@ -247,8 +274,8 @@ fn status(database: &Database) -> ServiceStatus {
 
 fn warn_about_known_key(config: &Config) {
     let public = config.server.listen.iter().any(|listen| !listen.is_loopback());
-    let known = partita_gateway::auth::Key::parse(crate::config::WELL_KNOWN_KEY).ok();
-    let same = match (&config.keys.primary, &known) {
+    let known = partita_gateway::auth::Key::parse(crate::trust::WELL_KNOWN_KEY).ok();
+    let same = match (&config.trust.keys.primary, &known) {
         (Some(key), Some(known)) => key.sign(b"") == known.sign(b""),
         _ => false,
     };

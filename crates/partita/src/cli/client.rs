@@ -9,9 +9,9 @@ use partita_gateway::auth::{Key, Signed, string_to_sign};
 use partita_model::{Clock, Value};
 
 use crate::args::ConnectArgs;
-use crate::config::WELL_KNOWN_KEY;
 use crate::failure::Failure;
 use crate::system::SystemClock;
+use crate::trust::WELL_KNOWN_KEY;
 
 /// A description may walk over millions of logical partitions.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -14,12 +14,14 @@
 //! items = [{ id = "1", customer = "a", number = 17 }]  # here, or in items_file, an item per line
 //! ```
 //!
-//! The same in JSON. A member that is not known is an error: it would be a wish that nobody heard.
+//! The same in JSON.
 
 use std::fs;
 use std::path::Path;
 
 use partita_model::{Object, Throughput, Value};
+
+use crate::declaration::{self, Block, Read};
 
 /// A whole file.
 #[derive(Debug, PartialEq)]
@@ -44,17 +46,10 @@ pub(super) struct DeclaredContainer {
     pub(super) items: Vec<Vec<u8>>,
 }
 
-type Read<T> = Result<T, String>;
-
 impl Declared {
-    /// Reads a file; by its ending it is TOML or JSON.
+    /// Reads a file.
     pub(super) fn read(file: &Path) -> Read<Declared> {
-        let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
-        let value = match file.extension().and_then(|ending| ending.to_str()) {
-            Some("toml") => from_toml(&text)?,
-            Some("json") => Value::parse(text.as_bytes()).map_err(|error| error.message)?,
-            _ => return Err("the name must end with .json or .toml".to_owned()),
-        };
+        let value = declaration::read(file)?;
         let folder = file.parent().unwrap_or(Path::new("."));
         Declared::of(&value, folder)
     }
@@ -74,7 +69,7 @@ impl DeclaredDatabase {
         let container = |value: &Value| DeclaredContainer::of(value, folder);
         Ok(DeclaredDatabase {
             name: block.name()?,
-            throughput: block.throughput()?,
+            throughput: throughput(&block)?,
             containers: block.blocks("container")?.iter().map(container).collect::<Read<_>>()?,
         })
     }
@@ -117,7 +112,7 @@ impl DeclaredContainer {
         if let Some(value) = block.get("conflict_resolution_policy") {
             body.insert("conflictResolutionPolicy", conflict_resolution(value)?);
         }
-        let throughput = block.throughput()?;
+        let throughput = throughput(&block)?;
         let items = items(&block, folder)?;
         Ok(DeclaredContainer { name, throughput, body: body.into(), items })
     }
@@ -210,97 +205,31 @@ fn items(block: &Block<'_>, folder: &Path) -> Read<Vec<Vec<u8>>> {
     Ok(items)
 }
 
-/// An object of the file whose members are all known.
-struct Block<'a> {
-    what: &'a str,
-    members: &'a Object,
-}
-
-impl<'a> Block<'a> {
-    fn of(what: &'a str, value: &'a Value, known: &[&str]) -> Read<Block<'a>> {
-        let Value::Object(members) = value else {
-            return Err(format!("{what} must be an object"));
-        };
-        match members.iter().find(|(name, _)| !known.contains(name)) {
-            Some((name, _)) => {
-                Err(format!("{what} has no '{name}'; it can have: {}", known.join(", ")))
-            }
-            None => Ok(Block { what, members }),
+fn throughput(block: &Block<'_>) -> Read<Option<Throughput>> {
+    let whole = |name: &str, value: &Value| {
+        let number = value.as_i64().and_then(|number| u32::try_from(number).ok());
+        number.ok_or_else(|| format!("'{name}' of {} must be a whole number", block.what))
+    };
+    match (block.get("throughput"), block.get("autoscale_settings")) {
+        (None, None) => Ok(None),
+        (Some(manual), None) => Ok(Some(Throughput::Manual(whole("throughput", manual)?))),
+        (None, Some(settings)) => {
+            let settings = Block::of("autoscale_settings", settings, &["max_throughput"])?;
+            let max =
+                settings.get("max_throughput").ok_or("autoscale_settings needs max_throughput")?;
+            let max = whole("max_throughput", max)?;
+            Ok(Some(Throughput::Autoscale { max, increment_percent: None }))
+        }
+        (Some(_), Some(_)) => {
+            Err(format!("{} has throughput or autoscale_settings, not both", block.what))
         }
     }
-
-    fn get(&self, name: &str) -> Option<&'a Value> {
-        self.members.get(name)
-    }
-
-    fn name(&self) -> Read<String> {
-        let name = self.get("name").and_then(Value::as_str);
-        name.map(str::to_owned).ok_or_else(|| format!("{} needs a name", self.what))
-    }
-
-    /// A list of blocks; one that is not there is empty, and one block alone is a list of one.
-    fn blocks(&self, name: &str) -> Read<&'a [Value]> {
-        match self.get(name) {
-            None => Ok(&[]),
-            Some(Value::Array(blocks)) => Ok(blocks),
-            Some(one @ Value::Object(_)) => Ok(std::slice::from_ref(one)),
-            Some(_) => Err(format!("'{name}' of {} must be a list of objects", self.what)),
-        }
-    }
-
-    fn throughput(&self) -> Read<Option<Throughput>> {
-        let whole = |name: &str, value: &Value| {
-            let number = value.as_i64().and_then(|number| u32::try_from(number).ok());
-            number.ok_or_else(|| format!("'{name}' of {} must be a whole number", self.what))
-        };
-        match (self.get("throughput"), self.get("autoscale_settings")) {
-            (None, None) => Ok(None),
-            (Some(manual), None) => Ok(Some(Throughput::Manual(whole("throughput", manual)?))),
-            (None, Some(settings)) => {
-                let settings = Block::of("autoscale_settings", settings, &["max_throughput"])?;
-                let max = settings
-                    .get("max_throughput")
-                    .ok_or("autoscale_settings needs max_throughput")?;
-                let max = whole("max_throughput", max)?;
-                Ok(Some(Throughput::Autoscale { max, increment_percent: None }))
-            }
-            (Some(_), Some(_)) => {
-                Err(format!("{} has throughput or autoscale_settings, not both", self.what))
-            }
-        }
-    }
-}
-
-fn from_toml(text: &str) -> Read<Value> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    of_toml(toml::Value::Table(table))
-}
-
-fn of_toml(value: toml::Value) -> Read<Value> {
-    Ok(match value {
-        toml::Value::String(text) => Value::from(text),
-        toml::Value::Integer(number) => Value::from(number),
-        toml::Value::Float(number) if number.is_finite() => Value::from(number),
-        toml::Value::Float(number) => return Err(format!("JSON has no {number}")),
-        toml::Value::Boolean(truth) => Value::from(truth),
-        // JSON has no dates; items have them as text.
-        toml::Value::Datetime(time) => Value::from(time.to_string()),
-        toml::Value::Array(list) => {
-            Value::Array(list.into_iter().map(of_toml).collect::<Read<_>>()?)
-        }
-        toml::Value::Table(table) => {
-            let mut object = Object::new();
-            for (name, value) in table {
-                object.insert(name, of_toml(value)?);
-            }
-            object.into()
-        }
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::declaration::from_toml;
 
     fn toml(text: &str) -> Read<Declared> {
         Declared::of(&from_toml(text)?, Path::new("."))

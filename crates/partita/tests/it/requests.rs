@@ -12,11 +12,22 @@ const KEY: &str =
 /// The account of a server with the well-known key.
 pub(crate) struct Account {
     address: String,
+    key: String,
 }
 
 impl Account {
     pub(crate) fn of(server: &Process) -> Account {
-        Account { address: server.address().to_owned() }
+        Account::with_key(server, KEY)
+    }
+
+    /// The account of a server with this key.
+    pub(crate) fn with_key(server: &Process, key: &str) -> Account {
+        Account { address: server.address().to_owned(), key: key.trim().to_owned() }
+    }
+
+    /// Tries to make a database: the status.
+    pub(crate) fn try_database(&self, name: &str) -> u16 {
+        self.post("dbs", "", "dbs", &format!(r#"{{"id":"{name}"}}"#), &[]).0
     }
 
     pub(crate) fn create_database(&self, name: &str) {
@@ -68,7 +79,8 @@ impl Account {
         let date = httpdate::fmt_http_date(UNIX_EPOCH + now);
         let signed =
             Signed { verb: "POST", resource_type: kind, links: &[], date: &date, http_date: "" };
-        let signature = Key::parse(KEY).unwrap().sign(string_to_sign(&signed, link).as_bytes());
+        let signature =
+            Key::parse(&self.key).unwrap().sign(string_to_sign(&signed, link).as_bytes());
         let agent: ureq::Agent =
             ureq::Agent::config_builder().http_status_as_error(false).build().into();
         let url = format!("http://{}/{}", self.address, path.replace(' ', "%20"));
