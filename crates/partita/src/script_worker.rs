@@ -1,6 +1,7 @@
 //! `partita script-worker`: the server's own process for scripts, started by it and by nobody else.
 
-use std::io::{BufReader, stdin, stdout};
+use std::io::{self, BufReader, stdin, stdout};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, thread};
 
@@ -30,10 +31,17 @@ pub(crate) fn run(clock: SystemClock) -> Result<(), Failure> {
 /// Who runs the server's scripts. Their time is the real one, whatever time tests have set for the
 /// database.
 pub(crate) fn runtime(clock: SystemClock) -> Result<Arc<dyn ScriptRuntime>, Failure> {
-    let program = env::current_exe()
+    let program = this_program()
         .map_err(|error| Failure::other(format!("this program does not find itself: {error}")))?;
     let command = WorkerCommand { program, arguments: vec![COMMAND.into()] };
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let workers_max = (processors * WORKERS_PER_PROCESSOR).max(WORKERS_MIN);
     Ok(Arc::new(Workers::new(command, workers_max, Arc::new(clock))))
+}
+
+/// The program that is running, also when its file was replaced by a newer one since: the two would
+/// not understand each other.
+fn this_program() -> io::Result<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() { Ok(running) } else { env::current_exe() }
 }

@@ -68,13 +68,14 @@ impl Machine {
         });
         watch.wind(nanos);
         let runtime = Runtime::new().map_err(|_| no_memory())?;
-        runtime.set_memory_limit(limits.memory_bytes_max);
         runtime.set_max_stack_size(limits.stack_bytes_max);
         let handler = Rc::clone(&watch);
         runtime.set_interrupt_handler(Some(Box::new(move || {
             handler.stopped.get() || handler.expired()
         })));
         let context = Context::full(&runtime).map_err(|_| no_memory())?;
+        // Not before: a global object of which half is missing is nothing that QuickJS expects.
+        runtime.set_memory_limit(limits.memory_bytes_max);
         Ok(Machine { context, _runtime: runtime, watch })
     }
 

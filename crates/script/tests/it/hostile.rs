@@ -76,6 +76,37 @@ fn a_script_that_catches_the_lack_of_memory_still_runs_out_of_time() {
     assert_eq!(end_of(source).0, ErrorKind::Timeout);
 }
 
+/// Memory runs out at every possible place, in ours too.
+#[test]
+fn whatever_memory_there_is_a_run_ends_with_an_answer_or_an_error() {
+    let source = r#"function (n) {
+        __.createDocument(__.getSelfLink(), { n }, (err, doc) => {
+            console.log('%s', doc.id);
+            __.chain().sortBy(d => d.n).map(d => ({ d })).value((err, rows) => {
+                if (err) throw err;
+                __.response.setBody(rows);
+                throw new Error(400, 'x'.repeat(100));
+            });
+        });
+    }"#;
+    let mut failures = 0;
+    for memory_bytes_max in (4 << 10..400 << 10).step_by(1021) {
+        let runtime = quick_js_with(Limits { memory_bytes_max, ..Limits::default() });
+        let mut host = MemoryHost::with_items(&[r#"{"id":"a"}"#]);
+        let role = ScriptRole::Procedure { arguments: "[1]" };
+        let error = run_for(&runtime, &mut host, source, role, 20_000).result.unwrap_err();
+        assert!(
+            matches!(
+                error.kind,
+                ErrorKind::Forbidden | ErrorKind::Unavailable | ErrorKind::BadRequest
+            ),
+            "{memory_bytes_max}: {error:?}"
+        );
+        failures += u32::from(error.kind != ErrorKind::BadRequest);
+    }
+    assert!(failures > 100, "{failures}");
+}
+
 #[test]
 fn deep_recursion_is_an_exception() {
     for source in [
