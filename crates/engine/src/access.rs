@@ -90,6 +90,8 @@ fn reads(op: &Op) -> bool {
         | Op::PatchItem { .. }
         | Op::DeleteItem { .. }
         | Op::DeletePartitionKey { .. }
+        | Op::ExecuteProcedure(_)
+        | Op::Triggered { .. }
         | Op::User(_)
         | Op::EncryptionKey(_)
         | Op::Permission(_)

@@ -57,11 +57,14 @@ pub(crate) struct Work<'a> {
     pub(crate) served: Option<Served>,
     /// The partitions that it was admitted to, if it may ask several.
     pub(crate) admitted: Vec<PartitionId>,
+    /// What its scripts logged.
+    pub(crate) log: Option<String>,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
         let (usage, parts) = (Usage::default(), Charge::default());
-        Work { context, usage, parts, container: None, served: None, admitted: Vec::new() }
+        let (container, served, admitted, log) = (None, None, Vec::new(), None);
+        Work { context, usage, parts, container, served, admitted, log }
     }
 }

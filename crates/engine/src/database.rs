@@ -18,6 +18,7 @@ use crate::access;
 use crate::catalog::{CatalogStore, Container};
 use crate::context::{Access, Context, Work};
 use crate::describe::QueryLog;
+use crate::item::Turns;
 use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
@@ -39,6 +40,7 @@ pub struct Database {
     pub(crate) queries: QueryLog,
     pub(crate) crew: Crew,
     pub(crate) memo: Arc<Memo>,
+    pub(crate) turns: Arc<Turns>,
 }
 
 /// What can be chosen about a database.
@@ -237,6 +239,7 @@ impl Database {
             queries: QueryLog::default(),
             crew,
             memo: Arc::default(),
+            turns: Arc::default(),
         }))
     }
 
@@ -249,7 +252,8 @@ impl Database {
         };
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
-        Reply { result, charge, served: work.served, container: work.container }
+        let Work { served, container, log, .. } = work;
+        Reply { result, charge, served, container, log }
     }
 
     /// Refuses credentials that are good for nothing any more, for requests that need no operation.
@@ -297,6 +301,10 @@ impl Database {
             Op::PlanQuery { container, query } => self.plan_query(work, &container, &query),
             Op::Batch { container, operations, mode } => {
                 self.run_batch(work, &container, operations, mode).await
+            }
+            Op::ExecuteProcedure(call) => self.execute_procedure(work, call).await,
+            Op::Triggered { write, triggers } => {
+                self.write_with_triggers(work, *write, &triggers).await
             }
             Op::DeletePartitionKey { container, partition_key } => {
                 self.delete_partition_key(work, &container, partition_key.as_ref()).await
@@ -369,6 +377,8 @@ impl Database {
             | Op::Query { .. }
             | Op::PlanQuery { .. }
             | Op::DeletePartitionKey { .. }
+            | Op::ExecuteProcedure(_)
+            | Op::Triggered { .. }
             | Op::Batch { .. } => Err(Error::internal("an item's operation went astray")),
         }
     }

@@ -58,6 +58,7 @@ pub use database::{
 };
 pub use describe::{Alert, AlertKind, PartitionMetrics, Watch};
 pub use index::ServedPolicy;
+pub use item::Turn;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;
 pub use script_runtime::{

@@ -275,6 +275,15 @@ pub enum Op {
         id: String,
     },
 
+    /// A run of a stored procedure: a transaction on one logical partition.
+    ExecuteProcedure(ProcedureCall),
+    /// A write of one item with triggers: all of it is one transaction.
+    Triggered {
+        /// A create, upsert, replace or delete of an item.
+        write: Box<Op>,
+        triggers: TriggerNames,
+    },
+
     /// Several operations on items: all or none of them, or each for itself.
     Batch {
         container: ContainerPath,
@@ -348,6 +357,8 @@ pub struct Reply {
     pub served: Option<Served>,
     /// Set once the op's container was found.
     pub container: Option<Arc<Container>>,
+    /// What scripts logged, if they ran and that was asked for.
+    pub log: Option<String>,
 }
 
 /// Which partition served a request, and how far it was.
@@ -480,6 +491,10 @@ pub enum Outcome {
     /// One for each operation, in their order.
     Batch {
         results: Vec<BatchResult>,
+    },
+    /// What a procedure answered, as JSON text; None: nothing.
+    ProcedureAnswer {
+        answer: Option<String>,
     },
     /// A condition on a read said that the client has it already.
     NotModified {

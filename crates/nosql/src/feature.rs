@@ -11,7 +11,6 @@ pub(crate) enum Feature {
     Addresses,
     Attachments,
     DistributedTransactions,
-    StoredProcedures,
     Triggers,
 }
 
@@ -22,7 +21,6 @@ impl Feature {
             Feature::Addresses => "direct mode (address resolution)",
             Feature::Attachments => "attachments",
             Feature::DistributedTransactions => "distributed transactions",
-            Feature::StoredProcedures => "stored procedures",
             Feature::Triggers => "triggers",
         }
     }

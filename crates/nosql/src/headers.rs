@@ -82,6 +82,10 @@ pub(crate) const QUERY_SERVING: HeaderName = HeaderName::from_static("x-partita-
 // Responses.
 pub(crate) const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
 pub(crate) const REQUEST_DURATION: HeaderName = HeaderName::from_static("x-ms-request-duration-ms");
+pub(crate) const SCRIPT_LOGGING: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-script-enable-logging");
+pub(crate) const SCRIPT_LOG: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-script-log-results");
 pub(crate) const SUBSTATUS: HeaderName = HeaderName::from_static("x-ms-substatus");
 pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
 pub(crate) const ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-item-count");

@@ -258,8 +258,13 @@ impl NoSqlDoor {
             Runs::Briefly => JobLength::Brief,
             Runs::InPool => JobLength::Long,
         };
+        // Who runs a script waits for its turn before it takes a thread.
+        let turn = self.database.turn(&op).await?;
         let database = Arc::clone(&self.database);
-        let work = move || block_on(database.execute(op, &context));
+        let work = move || {
+            let _turn = turn;
+            block_on(database.execute(op, &context))
+        };
         self.pool.run(length, work).await.map_err(|error| match error {
             PoolError::Full { .. } => Error::unavailable(
                 "The server has more requests than it can work on: retry after a moment.",

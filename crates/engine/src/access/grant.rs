@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use partita_model::{Error, KeyPart, PartitionKeyHeader, Result, Value};
+use partita_model::{Error, KeyPart, PartitionKeyHeader, Result, ScriptKind, Value};
 
 use crate::catalog::{Container, Permission, PermissionMode, Resolved};
 use crate::context::{Context, Grant, Work};
 use crate::database::Database;
 use crate::op::{
-    BatchAction, BatchMode, BatchOperation, ContainerPath, ItemPath, Op, Scope, ScriptOp,
-    ScriptPath,
+    BatchAction, BatchMode, BatchOperation, ContainerPath, ItemPath, Op, ProcedureCall, Scope,
+    ScriptOp, ScriptPath,
 };
 
 /// What an operation touches, and how.
@@ -40,6 +40,8 @@ enum Part<'a> {
     Item(&'a ItemPath, Option<&'a [u8]>),
     /// One script.
     Script(&'a ScriptPath),
+    /// A procedure that runs under a partition key.
+    Procedure(&'a ProcedureCall),
 }
 
 fn touched(op: &Op) -> Option<Touched<'_>> {
@@ -68,6 +70,8 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         Op::DeletePartitionKey { container, partition_key } => {
             writes(container, Part::Keys(vec![partition_key.as_ref()]))
         }
+        Op::ExecuteProcedure(call) => writes(&call.container, Part::Procedure(call)),
+        Op::Triggered { write, .. } => touched(write),
         Op::ListConflicts { container } | Op::FindConflict { container, .. } => {
             reads(container, Part::Everything)
         }
@@ -146,6 +150,10 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
         Part::Item(..) if target.script.is_some() => false,
         Part::Item(path, body) => opens_item(database, grant, context, container, path, body)?,
         Part::Script(path) => opens_script(database, grant, &resolved, path)?,
+        Part::Procedure(call) => {
+            opens_key(grant, container, call.partition_key.as_ref())
+                && opens_run(database, grant, &resolved, &call.procedure)?
+        }
     };
     if opened {
         return Ok(());
@@ -204,6 +212,19 @@ fn opens_script(
             Ok(script.rid == rid)
         }
     }
+}
+
+/// May the holder run this procedure, under a partition key that the token opens? Who may write
+/// everything there may do it in one transaction, too.
+fn opens_run(
+    database: &Database,
+    grant: &Grant,
+    resolved: &Resolved,
+    procedure: &str,
+) -> Result<bool> {
+    let Some(rid) = grant.target.script else { return Ok(grant.target.item.is_none()) };
+    let script = database.catalog.current().script(resolved, ScriptKind::Procedure, procedure)?;
+    Ok(script.rid == rid)
 }
 
 /// Does an item that replaces another one keep its id? What is no item at all is refused later.

@@ -9,8 +9,10 @@ use std::ops::Bound;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use partita_model::{Epk, EpkRange, Error, KeyPart, Result, Usage, keycode::Reader, limits};
-use partita_storage::{Direction, KeyRange, ScanLimit, Space};
+use partita_model::{
+    Epk, EpkRange, Error, KeyPart, PartitionKeyHeader, Result, Usage, keycode::Reader, limits,
+};
+use partita_storage::{Direction, KeyRange, ScanLimit, Snapshot, Space};
 
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
@@ -45,6 +47,10 @@ struct PageBuilder {
 }
 
 impl PageBuilder {
+    fn new(items_max: usize, only: Vec<KeyPart>) -> PageBuilder {
+        PageBuilder { items: Vec::new(), bytes: 0, scanned: 0, items_max, last_key: None, only }
+    }
+
     fn is_full(&self) -> bool {
         self.items.len() >= self.items_max
             || self.bytes >= limits::RESPONSE_BYTES_MAX
@@ -83,19 +89,12 @@ impl Database {
         let container = self.item_container(work, path)?.container;
         let epks = scope_epks(&container, scope)?;
         let after = page.continuation.as_deref().map(parse_token).transpose()?;
-        let items_max = page.items_max.unwrap_or(PAGE_ITEMS_DEFAULT).clamp(1, PAGE_ITEMS_MAX);
+        let items_max = items_max(page);
         let only = match scope {
             Scope::PartitionKey(header) => header.0.clone(),
             Scope::All | Scope::Range { .. } | Scope::Epks(_) => Vec::new(),
         };
-        let mut built = PageBuilder {
-            items: Vec::new(),
-            bytes: 0,
-            scanned: 0,
-            items_max,
-            last_key: None,
-            only,
-        };
+        let mut built = PageBuilder::new(items_max, only);
         let mut shares = Vec::new();
         let listed = self.fill(work, &container, (&epks, after), &mut built, &mut shares);
         if !shares.is_empty() {
@@ -105,6 +104,26 @@ impl Database {
         }
         let continuation = if listed? { built.last_key.as_deref().map(token) } else { None };
         Ok(Outcome::Items { items: built.items, continuation })
+    }
+
+    /// A page of the items of one logical partition as a view shows them, and what it took.
+    pub(super) fn list_logical(
+        &self,
+        view: &dyn Snapshot,
+        container: &Container,
+        key: &PartitionKeyHeader,
+        page: &PageRequest,
+    ) -> Result<(Vec<ItemBody>, Option<String>, Usage)> {
+        let epks = container.definition.partition_key.range_of(key)?;
+        let after = page.continuation.as_deref().map(parse_token).transpose()?;
+        let mut built = PageBuilder::new(items_max(page), key.0.clone());
+        let more = match resume(&epks, after.as_deref())? {
+            Some(range) => self.list_view(view, container, range, &mut built)?,
+            None => false,
+        };
+        let continuation = if more { built.last_key.as_deref().map(token) } else { None };
+        let usage = built.usage();
+        Ok((built.items, continuation, usage))
     }
 
     /// Fills the page partition by partition; true if there is more than fitted. `shares` tells
@@ -144,11 +163,22 @@ impl Database {
         work: &mut Work<'_>,
         container: &Container,
         partition: &Partition,
-        mut range: KeyRange,
+        range: KeyRange,
         page: &mut PageBuilder,
     ) -> Result<bool> {
         let view = self.open_partition(work, partition)?;
         self.check_session(work, partition, view.lsn())?;
+        self.list_view(&*view, container, range, page)
+    }
+
+    /// The same from a view of it.
+    fn list_view(
+        &self,
+        view: &dyn Snapshot,
+        container: &Container,
+        mut range: KeyRange,
+        page: &mut PageBuilder,
+    ) -> Result<bool> {
         let now = self.now_seconds();
         loop {
             let entries_max = page.items_max - page.items.len();
@@ -173,6 +203,10 @@ impl Database {
             }
         }
     }
+}
+
+fn items_max(page: &PageRequest) -> usize {
+    page.items_max.unwrap_or(PAGE_ITEMS_DEFAULT).clamp(1, PAGE_ITEMS_MAX)
 }
 
 /// The EPKs that a feed covers.

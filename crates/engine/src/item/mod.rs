@@ -19,6 +19,8 @@ mod write;
 pub(crate) use arrivals::Arrivals;
 pub(crate) use batch::{brought_over, derived, removal_of_expired};
 pub(crate) use list::scope_epks;
+pub use transaction::Turn;
+pub(crate) use transaction::Turns;
 
 use std::sync::Arc;
 

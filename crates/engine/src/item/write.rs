@@ -128,6 +128,7 @@ impl Database {
             drop(view);
             match self.store.submit(place.partition().id, prepared.batch).await {
                 Ok(commit) => {
+                    place.partition().rids.committed(prepared.mark);
                     self.note_growth(place.partition(), prepared.counts.bytes);
                     work.usage = prepared.counts.usage();
                     place.partition().meter.grow(prepared.counts.grown);
@@ -196,7 +197,7 @@ impl Database {
         if let Some(mark) = mark {
             batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
         }
-        Ok(Prepared { batch, counts, outcome: outcome(live, record) })
+        Ok(Prepared { batch, counts, mark, outcome: outcome(live, record) })
     }
 
     /// The same place in the container as it is now, if the stored version of the item was indexed
@@ -256,6 +257,8 @@ fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place>
 pub(super) struct Prepared {
     pub(super) batch: Batch,
     pub(super) counts: batch::Counts,
+    /// The mark of resource ids that it leaves, if it does.
+    pub(super) mark: Option<u64>,
     pub(super) outcome: Outcome,
 }
 

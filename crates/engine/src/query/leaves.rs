@@ -123,7 +123,7 @@ impl Round {
             hint: job.request.plan_hint,
             settings: settings.clone(),
             clock: Arc::clone(&job.database.clock),
-            memo: Arc::clone(&job.database.memo),
+            memo: Arc::clone(&job.memo),
             started_nanos,
             now_seconds,
             question,

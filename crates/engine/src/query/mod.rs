@@ -18,6 +18,7 @@ mod compact;
 mod crew;
 mod cursor;
 mod explain;
+mod inside;
 mod leaf;
 mod leaves;
 mod memo;
@@ -38,6 +39,7 @@ use partita_query::{PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate
 use partita_storage::Snapshot;
 
 pub(crate) use self::crew::Crew;
+pub(crate) use self::inside::Inside;
 pub(crate) use self::memo::Memo;
 
 use self::compact::Doubt;
@@ -69,11 +71,16 @@ struct Job<'a> {
     area: EpkRange,
     /// The partition key, or its beginning, that the request names.
     only: Vec<KeyPart>,
+    inside: Option<&'a Inside>,
+    memo: Arc<Memo>,
 }
 
 impl Job<'_> {
     /// A view of a partition, for the time of a round.
     fn open(&self, work: &mut Work<'_>, partition: usize) -> Result<Box<dyn Snapshot>> {
+        if let Some(inside) = self.inside {
+            return Ok(inside.view());
+        }
         let partition = self
             .container
             .partitions
@@ -135,42 +142,62 @@ impl Database {
         path: &ContainerPath,
         request: &QueryRequest,
     ) -> Result<Outcome> {
-        let started_nanos = self.clock.monotonic_nanos();
         let container = self.item_container(work, path)?.container;
+        self.query_container(work, &container, request, None)
+    }
+
+    /// A page of a query on a container, possibly inside a transaction.
+    pub(crate) fn query_container(
+        &self,
+        work: &mut Work<'_>,
+        container: &Arc<Container>,
+        request: &QueryRequest,
+        inside: Option<&Inside>,
+    ) -> Result<Outcome> {
+        let started_nanos = self.clock.monotonic_nanos();
         work.usage.queries = 1;
         let computed = &container.definition.computed_properties;
         let query = Query::parse(&request.text, &request.parameters, computed)?;
         let compiled_nanos = self.clock.monotonic_nanos();
-        let area = area(&container, &request.scope)?;
+        let area = area(container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);
-        route::check(&container, request, &query, &area, &filter)?;
-        self.queries.note(&container, request);
+        route::check(container, request, &query, &area, &filter)?;
+        if inside.is_none() {
+            self.queries.note(container, request);
+        }
+        let settings = inside.map(|inside| inside.limited(&self.settings.query));
         let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
         let mut job = Job {
             database: self,
-            container: &container,
+            container,
             request,
             query: &query,
             scope: ScopeSettings {
                 now_ticks,
                 static_now_ticks: now_ticks,
                 random_seed: self.entropy.next_u64(),
+                functions: self.functions(container, &query.facts().udfs)?,
                 ..ScopeSettings::default()
             },
             budget: Budget {
-                settings: &self.settings.query,
+                settings: settings.as_ref().unwrap_or(&self.settings.query),
                 clock: &*self.clock,
                 started_nanos,
                 now_seconds: self.now_seconds(),
             },
             area: area.range,
             only: area.only,
+            inside,
+            // What a transaction sees is nobody else's business.
+            memo: inside.map_or_else(|| Arc::clone(&self.memo), |_| Arc::default()),
         };
         let routed_nanos = self.clock.monotonic_nanos();
         let page = job.run(work, &filter)?;
         job.note_served(work)?;
         let mut report = job.report(work, &page);
-        job.settle(work, &report);
+        if inside.is_none() {
+            job.settle(work, &report);
+        }
         report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
         report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);
         report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);

@@ -8,6 +8,7 @@ use partita_query::Filter;
 
 use super::batch::batch;
 use super::changes::changes;
+use super::scripts::triggered;
 use super::{Incoming, if_match, not_allowed, partition_key, query, read_condition};
 use crate::feature::Feature;
 use crate::headers::{self, Headers, bad_value};
@@ -35,19 +36,19 @@ pub(super) fn items(
             if headers.is_query()? {
                 return query::query(container, &incoming);
             }
-            refuse_triggers(headers)?;
             if headers.flag(&headers::IS_BATCH)? {
+                refuse_triggers(headers)?;
                 return batch(container, incoming, key_required);
             }
             let item = new_item(incoming, key_required)?;
-            if headers.flag(&headers::IS_UPSERT)? {
-                return Ok(Op::UpsertItem {
-                    container,
-                    item,
-                    condition: upsert_condition(headers)?,
-                });
-            }
-            Ok(Op::CreateItem { container, item })
+            let write = match headers.flag(&headers::IS_UPSERT)? {
+                true => {
+                    let condition = upsert_condition(headers)?;
+                    Op::UpsertItem { container, item, condition }
+                }
+                false => Op::CreateItem { container, item },
+            };
+            triggered(headers, write)
         }
         _ => Err(not_allowed(incoming.method, "the items of a container", "GET or POST")),
     }
@@ -67,9 +68,9 @@ pub(super) fn item(
     match *incoming.method {
         Method::GET => Ok(Op::ReadItem { path: path()?, condition: read_condition(headers)? }),
         Method::PUT => {
-            refuse_triggers(headers)?;
             let (path, condition) = (path()?, if_match(headers)?);
-            Ok(Op::ReplaceItem { path, item: new_item(incoming, key_required)?, condition })
+            let item = new_item(incoming, key_required)?;
+            triggered(headers, Op::ReplaceItem { path, item, condition })
         }
         Method::PATCH => {
             refuse_triggers(headers)?;
@@ -78,8 +79,8 @@ pub(super) fn item(
             Ok(Op::PatchItem { path: path()?, patch, filter, condition: if_match(headers)? })
         }
         Method::DELETE => {
-            refuse_triggers(headers)?;
-            Ok(Op::DeleteItem { path: path()?, condition: if_match(headers)? })
+            let condition = if_match(headers)?;
+            triggered(headers, Op::DeleteItem { path: path()?, condition })
         }
         _ => Err(not_allowed(incoming.method, "an item", "GET, PUT, PATCH or DELETE")),
     }
@@ -122,7 +123,8 @@ fn upsert_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
     }
 }
 
-/// Leaving out a trigger would write something else than the client asked for.
+/// Batches and patches run no triggers, and leaving one out would write something else than the
+/// client asked for.
 fn refuse_triggers(headers: Headers<'_>) -> Result<()> {
     for name in [headers::PRE_TRIGGERS, headers::POST_TRIGGERS] {
         if headers.text(&name)?.is_some() {

@@ -108,7 +108,7 @@ pub(crate) fn read(
             items::partition_key_delete(container, incoming, key_required)?
         }
         Link::Scripts(container, kind) => scripts::scripts(container, kind, incoming)?,
-        Link::Script(script) => scripts::script(script, incoming)?,
+        Link::Script(script) => scripts::script(script, incoming, key_required)?,
         Link::Admin(link) => admin::read(link, incoming.method, &incoming.body)?,
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
@@ -216,6 +216,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
+        Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::InPool),
+        Op::Triggered { write, .. } => (profile(write).0, Runs::InPool),
         Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::InPool),
         Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::InPool),
     }

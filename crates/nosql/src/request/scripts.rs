@@ -1,14 +1,15 @@
 //! Requests on stored procedures, triggers and user-defined functions.
 
-use http::Method;
-use partita_engine::{ContainerPath, Op, ScriptOp, ScriptPath};
-use partita_model::{Result, ScriptKind, Value};
+use http::{HeaderName, Method};
+use partita_engine::{
+    ContainerPath, KeyRequired, Op, ProcedureCall, ScriptOp, ScriptPath, TriggerNames,
+};
+use partita_model::{Error, Result, ScriptKind, Value};
 
 use super::metadata::required_id;
 use super::query::filter;
-use super::{Incoming, Runs, if_match, not_allowed, read_condition};
-use crate::feature::Feature;
-use crate::headers;
+use super::{Incoming, Runs, if_match, not_allowed, partition_key, read_condition};
+use crate::headers::{self, Headers};
 
 pub(super) fn scripts(
     container: ContainerPath,
@@ -34,7 +35,11 @@ pub(super) fn scripts(
     }))
 }
 
-pub(super) fn script(script: ScriptPath, incoming: Incoming<'_>) -> Result<Op> {
+pub(super) fn script(
+    script: ScriptPath,
+    incoming: Incoming<'_>,
+    key_required: KeyRequired,
+) -> Result<Op> {
     let headers = incoming.headers;
     Ok(Op::Script(match *incoming.method {
         Method::GET => ScriptOp::Read { script, condition: read_condition(headers)? },
@@ -44,10 +49,53 @@ pub(super) fn script(script: ScriptPath, incoming: Incoming<'_>) -> Result<Op> {
         }
         Method::DELETE => ScriptOp::Delete { script, condition: if_match(headers)? },
         Method::POST if script.kind == ScriptKind::Procedure => {
-            return Err(Feature::StoredProcedures.refusal());
+            return run(script, incoming, key_required);
+        }
+        _ if script.kind == ScriptKind::Procedure => {
+            let accepted = "GET, PUT, DELETE or POST";
+            return Err(not_allowed(incoming.method, "a stored procedure", accepted));
         }
         _ => return Err(not_allowed(incoming.method, "a script", "GET, PUT or DELETE")),
     }))
+}
+
+/// A run of a procedure. The body is the list of its arguments; none at all is an empty one.
+fn run(script: ScriptPath, incoming: Incoming<'_>, key_required: KeyRequired) -> Result<Op> {
+    let arguments = match incoming.body.is_empty() {
+        true => Value::Array(Vec::new()),
+        false => Value::parse(&incoming.body)?,
+    };
+    if arguments.as_array().is_none() {
+        return Err(Error::bad_request(
+            "The body of a request that runs a stored procedure must be an array: its arguments.",
+        ));
+    }
+    Ok(Op::ExecuteProcedure(ProcedureCall {
+        container: script.container,
+        procedure: script.script,
+        partition_key: partition_key(key_required, incoming.headers)?,
+        arguments: arguments.to_json(),
+        logs: incoming.headers.flag(&headers::SCRIPT_LOGGING)?,
+    }))
+}
+
+/// The triggers that a write names.
+pub(super) fn triggers(headers: Headers<'_>) -> Result<TriggerNames> {
+    let names = |name: &HeaderName| -> Result<Vec<String>> {
+        let list = headers.text(name)?.unwrap_or_default().split(',');
+        Ok(list.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    };
+    let (pre, post) = (names(&headers::PRE_TRIGGERS)?, names(&headers::POST_TRIGGERS)?);
+    Ok(TriggerNames { pre, post })
+}
+
+/// A write with the triggers that its request names.
+pub(super) fn triggered(headers: Headers<'_>, write: Op) -> Result<Op> {
+    let triggers = triggers(headers)?;
+    if triggers == TriggerNames::default() {
+        return Ok(write);
+    }
+    Ok(Op::Triggered { write: Box::new(write), triggers })
 }
 
 fn body(incoming: &Incoming<'_>) -> Result<Value> {

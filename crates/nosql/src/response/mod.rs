@@ -64,6 +64,9 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Fai
             put_owner(&mut headers, container, frame.address);
         }
     }
+    if let Some(log) = &reply.log {
+        headers::put(&mut headers, headers::SCRIPT_LOG, encode(log));
+    }
     match reply.result {
         Ok(outcome) => Ok(success(outcome, container, headers, frame)),
         Err(error) => {
@@ -148,6 +151,8 @@ fn success(
         Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
         Outcome::RecentQueries { queries } => ok(headers, admin::queries(&queries, container)),
         Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
+        Outcome::ProcedureAnswer { answer: Some(answer) } => ok(headers, answer),
+        Outcome::ProcedureAnswer { answer: None } => empty(StatusCode::OK, headers),
         Outcome::NotModified { etag } => not_modified(&etag, headers),
         Outcome::MovePlanned { parents, children } => planned(&parents, &children, headers),
         Outcome::Deleted | Outcome::Statistics { .. } => empty(StatusCode::NO_CONTENT, headers),

@@ -3,7 +3,8 @@
 //! A *transactional batch* (`atomic.rs`) runs against one view of one logical partition with a
 //! private write set on top (`overlay.rs`), and commits as one batch of the store: all or nothing,
 //! one LSN. A *bulk* (`bulk.rs`) is a bundle of independent operations that saves round trips.
-//! Deleting all items of a partition key (`clear.rs`) is a series of batches.
+//! Deleting all items of a partition key (`clear.rs`) is a series of batches. Stored procedures and
+//! triggers (`script/`) decide while they run what their transaction does.
 //!
 //! Both understand their operations here, by the same drafts and intents as single writes. What is
 //! wrong with one operation is that operation's result; a request fails as a whole only if it is
@@ -14,6 +15,10 @@ mod bulk;
 mod clear;
 mod join;
 mod overlay;
+mod script;
+
+pub use script::Turn;
+pub(crate) use script::Turns;
 
 use std::sync::Arc;
 

@@ -82,6 +82,11 @@ impl Overlay {
         }
     }
 
+    /// What is in the store, without the transaction's own writes.
+    pub(super) fn base(&self) -> &dyn Snapshot {
+        &*self.base
+    }
+
     /// Whether nothing was written: then there is nothing to commit.
     pub(super) fn is_untouched(&self) -> bool {
         self.written.is_empty() && self.sums.is_empty() && self.log.is_empty()
@@ -136,8 +141,8 @@ impl Overlay {
     ) -> Result<Vec<Entry>> {
         let mut merged: BTreeMap<Bytes, Option<Record>> =
             stored.into_iter().map(|entry| (entry.key, Some(entry.record))).collect();
-        let own = self.written.keys().chain(self.sums.keys());
-        for (_, key) in own.filter(|(of, key)| *of == space && part.contains(key)) {
+        let own = within(&self.written, space, part).chain(within(&self.sums, space, part));
+        for key in own {
             merged.entry(Bytes::copy_from_slice(key)).or_default();
         }
         let mut entries = Vec::with_capacity(merged.len());
@@ -198,6 +203,23 @@ impl Snapshot for Overlay {
             }
         }
     }
+}
+
+/// The keys of a space that lie in a range.
+fn within<'m, V>(
+    map: &'m BTreeMap<Key, V>,
+    space: Space,
+    range: &'m KeyRange,
+) -> impl Iterator<Item = &'m [u8]> {
+    let start = match &range.start {
+        Bound::Included(key) => Bound::Included((space, key.clone())),
+        Bound::Excluded(key) => Bound::Excluded((space, key.clone())),
+        Bound::Unbounded => Bound::Included((space, Vec::new())),
+    };
+    map.range((start, Bound::Unbounded))
+        .map(|((of, key), _)| (*of, key.as_slice()))
+        .take_while(move |(of, key)| *of == space && range.contains(key))
+        .map(|(_, key)| key)
 }
 
 /// The part of a range up to a key that a scan has reached, and what is left of it.

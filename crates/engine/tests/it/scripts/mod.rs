@@ -1,21 +1,26 @@
 //! Scripts: as resources, and run.
 
+mod functions;
+mod isolation;
+mod procedures;
 mod resources;
 mod runtime;
+mod triggers;
 
 use std::sync::Arc;
 
 use partita_engine::{
-    EngineSettings, Op, Outcome, Reply, ScriptOp, ScriptPath, ScriptSettings, StoredScript,
+    EngineSettings, Op, Outcome, ProcedureCall, Reply, ScriptOp, ScriptPath, ScriptSettings,
+    StoredScript,
 };
-use partita_model::ScriptKind;
+use partita_model::{PartitionKeyHeader, ScriptKind, Value};
 
 use crate::harness::*;
 use runtime::Steps;
 
 /// A database that can run scripts, and who runs them.
 fn scripted(settings: EngineSettings) -> (Bench, Arc<Steps>) {
-    let steps = Arc::new(Steps);
+    let steps = Arc::new(Steps::default());
     let scripts = ScriptSettings { runtime: Some(Arc::clone(&steps) as _), ..settings.scripts };
     (Bench::with_settings(EngineSettings { scripts, ..settings }), steps)
 }
@@ -25,7 +30,7 @@ fn script_path(kind: ScriptKind, script: &str) -> ScriptPath {
 }
 
 fn body(id: &str, source: &str) -> String {
-    let source = partita_model::Value::from(source).to_json();
+    let source = Value::from(source).to_json();
     format!(r#"{{"id":"{id}","body":{source},"triggerType":"Pre","triggerOperation":"All"}}"#)
 }
 
@@ -44,5 +49,32 @@ fn script(reply: Reply) -> Arc<StoredScript> {
     match reply.result {
         Ok(Outcome::Script { script, .. }) => script,
         other => panic!("no script: {other:?}"),
+    }
+}
+
+/// A run of a procedure under a partition key.
+fn call(procedure: &str, key: &str, arguments: &str) -> Op {
+    Op::ExecuteProcedure(ProcedureCall {
+        container: path(),
+        procedure: procedure.into(),
+        partition_key: Some(PartitionKeyHeader::parse(key).unwrap()),
+        arguments: arguments.into(),
+        logs: true,
+    })
+}
+
+/// Stores a procedure and runs it under the key `a`.
+fn run(bench: &Bench, source: &str) -> Reply {
+    let (kind, body) = (ScriptKind::Procedure, json(&body("p", source)));
+    let op = ScriptOp::Upsert { container: path(), kind, body, condition: None };
+    script(bench.run(Op::Script(op)));
+    bench.run(call("p", r#"["a"]"#, "[]"))
+}
+
+#[track_caller]
+fn answer(reply: &Reply) -> Value {
+    match &reply.result {
+        Ok(Outcome::ProcedureAnswer { answer: Some(answer) }) => json(answer),
+        other => panic!("no answer: {other:?}"),
     }
 }

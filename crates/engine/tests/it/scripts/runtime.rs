@@ -8,12 +8,13 @@
 //! ["say", value]         answers the value      ["log", text]
 //! ["throw", text]        ends with an error     ["try", step]   goes on after an error
 //! ["document", members]  changes the document of a pre-trigger or the answer of a post-trigger
+//! ["hook"]               calls the test
 //! ```
 //!
 //! A text `$0` stands for the first argument, and so on. The answer of a procedure is the list of
 //! all answers. A function is one step: `["add", number]`, `["fail"]`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use partita_engine::{
     HostLink, HostQuery, HostTarget, HostWrite, Indexing, Script, ScriptCall, ScriptEnd,
@@ -22,10 +23,23 @@ use partita_engine::{
 use partita_model::{Error, Number, Object, Result, Value};
 use partita_query::Functions;
 
-pub(crate) struct Steps;
+type Hook = Box<dyn FnMut() + Send>;
+
+#[derive(Default)]
+pub(crate) struct Steps {
+    hook: Mutex<Option<Hook>>,
+}
+
+impl Steps {
+    /// What the step `hook` does.
+    pub(crate) fn on_hook(&self, hook: impl FnMut() + Send + 'static) {
+        *self.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+}
 
 /// What a run has done so far.
-struct Run {
+struct Run<'a> {
+    steps: &'a Steps,
     arguments: Vec<Value>,
     answers: Vec<Value>,
     document: Option<Value>,
@@ -38,8 +52,13 @@ impl ScriptRuntime for Steps {
     }
 
     fn run(&self, call: &ScriptCall<'_>, host: &mut dyn ScriptHost) -> ScriptEnd {
-        let mut run =
-            Run { arguments: Vec::new(), answers: Vec::new(), document: None, log: String::new() };
+        let mut run = Run {
+            steps: self,
+            arguments: Vec::new(),
+            answers: Vec::new(),
+            document: None,
+            log: String::new(),
+        };
         let text = match call.role {
             ScriptRole::Procedure { arguments } => {
                 let given = Value::parse(arguments.as_bytes()).unwrap();
@@ -64,7 +83,7 @@ impl ScriptRuntime for Steps {
     }
 }
 
-impl Run {
+impl Run<'_> {
     fn all(&mut self, source: &str, host: &mut dyn ScriptHost) -> Result<()> {
         for step in parse(source)? {
             self.step(&step, host)?;
@@ -113,6 +132,12 @@ impl Run {
                 let Some(Value::Object(document)) = &mut self.document else { return Ok(()) };
                 for (name, value) in parts[1].as_object().unwrap().iter() {
                     document.insert(name, value.clone());
+                }
+                Ok(())
+            }
+            "hook" => {
+                if let Some(hook) = &mut *self.steps.hook.lock().unwrap() {
+                    hook();
                 }
                 Ok(())
             }

@@ -1,0 +1,216 @@
+//! Scripts that run: stored procedures, and writes with triggers.
+//!
+//! A run is a transaction on one logical partition. The script works on a view of the partition
+//! with a private write set on top ([`Host`]); when it ends well, its changes are one batch of the
+//! store, and nothing else of it is left. The batch expects the *head* of the logical partition to
+//! be unchanged, a counter that every write of any of its items touches. So whatever the script
+//! read, found or did not find is still so when it commits: runs are serialisable, also against
+//! single writes and batches. If something came in between, the script is run again on a newer
+//! view, as long as it has time.
+//!
+//! Scripts on one logical partition would keep each other from committing, so they take turns
+//! (`turns.rs`). That is a matter of speed only: nothing relies on it.
+
+mod functions;
+mod host;
+mod procedure;
+mod trigger;
+mod turns;
+
+use std::sync::Arc;
+
+use partita_model::{Charge, Epk, Error, PartitionKey, PartitionKeyHeader, Result, ScriptKind};
+use partita_storage::StorageError;
+
+pub use turns::Turn;
+pub(crate) use turns::Turns;
+
+use self::host::Host;
+use super::one_read;
+use crate::catalog::{Container, Partition};
+use crate::context::Work;
+use crate::database::Database;
+use crate::item::key_of_request;
+use crate::item::write::ATTEMPTS_MAX;
+use crate::op::Op;
+use crate::pricing;
+use crate::script_runtime::{Script, ScriptCall, ScriptEnd, ScriptRole};
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The logical partition that a script works on.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    container: Arc<Container>,
+    epk: Epk,
+    key: PartitionKey,
+}
+
+impl Home {
+    fn new(container: Arc<Container>, key: PartitionKey) -> Home {
+        Home { epk: container.definition.partition_key.epk(&key), container, key }
+    }
+
+    fn partition(&self) -> &Partition {
+        &self.container.partitions[self.container.partition_index(&self.epk)]
+    }
+
+    fn header(&self) -> PartitionKeyHeader {
+        self.key.clone().into()
+    }
+}
+
+impl Database {
+    /// Runs a transaction until it is committed, or fails. `run` is called again on a newer view if
+    /// another commit was faster; `home` is then where the logical partition is.
+    async fn transact<T: Send>(
+        &self,
+        work: &mut Work<'_>,
+        home: &mut Home,
+        run: impl FnMut(&mut Host<'_>, &mut Option<String>) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.admit_once(work, home.partition())?;
+        let done = self.transact_admitted(work, home, run).await;
+        // A run costs a look, and what its operations cost.
+        work.usage = one_read();
+        let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
+        self.settle(work, home.partition(), charge, Some((&home.epk, &home.key)));
+        done
+    }
+
+    async fn transact_admitted<T: Send>(
+        &self,
+        work: &mut Work<'_>,
+        home: &mut Home,
+        mut run: impl FnMut(&mut Host<'_>, &mut Option<String>) -> Result<T> + Send,
+    ) -> Result<T> {
+        let started_nanos = self.clock.monotonic_nanos();
+        let limit_nanos = self.settings.scripts.run_millis_max * NANOS_PER_MILLI;
+        for _ in 0..ATTEMPTS_MAX {
+            let view = self.open_partition(work, home.partition())?;
+            self.check_session(work, home.partition(), view.lsn())?;
+            if !self.catalog.has_policy_of(&home.container) {
+                home.container = self.renewed_container(work, &home.container)?;
+                continue;
+            }
+            let mut host = Host::new(self, work.context, home, view)?;
+            let ran = run(&mut host, &mut work.log);
+            let written = host.finish();
+            work.parts = written.charge;
+            let (value, written) = (written.failure.map_or(ran, Err)?, written.changes);
+            let Some(written) = written else { return Ok(value) };
+            match self.store.submit(home.partition().id, written.batch).await {
+                Ok(commit) => {
+                    let partition = home.partition();
+                    partition.rids.committed(written.mark);
+                    partition.meter.grow(written.grown);
+                    self.note_growth(partition, written.bytes);
+                    if let Some(served) = work.served.as_mut() {
+                        served.lsn = commit.lsn;
+                    }
+                    return Ok(value);
+                }
+                Err(StorageError::Conflict { .. }) => {}
+                Err(error) => {
+                    home.container = self.after_move(&home.container, error).await?;
+                    work.container = Some(Arc::clone(&home.container));
+                }
+            }
+            if self.clock.monotonic_nanos().saturating_sub(started_nanos) >= limit_nanos {
+                break;
+            }
+        }
+        Err(Error::retry_with(
+            "Conflicting request to resource has been attempted: the items under this partition key \
+             are being written by many requests at once. Retry to avoid conflicts.",
+        ))
+    }
+
+    /// The container with the policies that it has now.
+    fn renewed_container(&self, work: &mut Work<'_>, known: &Container) -> Result<Arc<Container>> {
+        let container = self.container_by_rid(known.rid).ok_or_else(|| {
+            Error::retry_with("The container was changed while the request was served: retry")
+        })?;
+        work.container = Some(Arc::clone(&container));
+        Ok(container)
+    }
+
+    /// Runs a script on a host.
+    fn run_script(
+        &self,
+        (kind, script): (ScriptKind, &Script),
+        role: ScriptRole<'_>,
+        logs: bool,
+        host: &mut Host<'_>,
+        log: &mut Option<String>,
+    ) -> Result<Option<String>> {
+        let container = host.container();
+        let call = ScriptCall {
+            script,
+            role,
+            logs,
+            millis_max: self.settings.scripts.run_millis_max,
+            self_link: &container.self_link(),
+            alt_link: &container.alt_link(),
+        };
+        let ScriptEnd { result, log: logged } = self.script_runtime(kind)?.run(&call, host);
+        if logs {
+            *log = Some(logged);
+        }
+        result
+    }
+
+    /// Waits until it is an operation's turn on its logical partition. An operation that runs no
+    /// script has no turn to wait for; one that cannot tell its logical partition will be refused.
+    pub async fn turn(&self, op: &Op) -> Result<Option<Turn>> {
+        let home = match op {
+            Op::ExecuteProcedure(call) => {
+                self.home_of(&call.container, call.partition_key.as_ref())
+            }
+            Op::Triggered { write, .. } => match &**write {
+                Op::CreateItem { container, item } | Op::UpsertItem { container, item, .. } => {
+                    self.home_of(container, item.partition_key.as_ref())
+                }
+                Op::ReplaceItem { path, .. } | Op::DeleteItem { path, .. } => {
+                    self.home_of(&path.container, path.partition_key.as_ref())
+                }
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        match home {
+            Ok(home) => {
+                let line = (home.container.rid, home.epk);
+                Ok(Some(self.turns.wait(line, &*self.clock).await?))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn home_of(
+        &self,
+        path: &crate::op::ContainerPath,
+        header: Option<&PartitionKeyHeader>,
+    ) -> Result<Home> {
+        let container = self.catalog.current().parent_container(path)?.container;
+        let key = key_of_request(&container, header)?;
+        Ok(Home::new(container, key))
+    }
+}
+
+/// What a run leaves behind.
+pub(super) struct Written {
+    charge: Charge,
+    /// The server failed the script: whatever it made of that, it cannot be committed.
+    failure: Option<Error>,
+    /// None: it wrote nothing.
+    changes: Option<Changed>,
+}
+
+/// What a run changes.
+pub(super) struct Changed {
+    batch: partita_storage::Batch,
+    grown: i64,
+    bytes: u64,
+    mark: Option<u64>,
+}

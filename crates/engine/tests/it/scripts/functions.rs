@@ -1,0 +1,82 @@
+//! User-defined functions in queries.
+
+use partita_engine::{PageRequest, PlanHint, QueryRequest};
+use partita_model::ErrorKind;
+
+use super::*;
+
+fn query(bench: &Bench, text: &str, plan_hint: PlanHint) -> Result<Vec<String>, ErrorKind> {
+    let (mut all, mut continuation) = (Vec::new(), None);
+    loop {
+        let page = PageRequest { items_max: Some(3), continuation };
+        let query = Box::new(QueryRequest { page, plan_hint, ..QueryRequest::new(text) });
+        match bench.run(Op::Query { container: path(), query }).result {
+            Ok(Outcome::Query { rows, continuation: next, .. }) => {
+                all.extend(rows);
+                continuation = next;
+                if continuation.is_none() {
+                    return Ok(all);
+                }
+            }
+            Ok(other) => panic!("no page: {other:?}"),
+            Err(error) => return Err(error.kind),
+        }
+    }
+}
+
+#[test]
+fn queries_call_functions_wherever_an_expression_stands() {
+    for (_, throughput) in PARTITIONS {
+        let (bench, _) = scripted(unthrottled());
+        bench.make_container(throughput, KEY_PK);
+        for n in 0..12 {
+            bench.create(&format!(r#"{{"id":"{n}","pk":"k{n}","n":{n}}}"#)).result.unwrap();
+        }
+        bench.create(r#"{"id":"none","pk":"a"}"#).result.unwrap();
+        script(create(&bench, ScriptKind::Function, "inc", r#"["add",1]"#));
+        for (text, expected) in [
+            ("SELECT VALUE udf.inc(c.n) FROM c WHERE c.n < 2", vec!["1", "2"]),
+            ("SELECT VALUE c.n FROM c WHERE udf.inc(c.n) > 11", vec!["11"]),
+            ("SELECT VALUE c.n FROM c WHERE udf.inc(c.n) > 9 AND c.n < 11", vec!["10", "9"]),
+            ("SELECT VALUE c.n FROM c WHERE udf.inc(c.n) = 1 OR c.n = 5", vec!["0", "5"]),
+            ("SELECT VALUE c.n FROM c WHERE NOT (udf.inc(c.n) > 2)", vec!["0", "1"]),
+            ("SELECT VALUE COUNT(1) FROM c WHERE udf.inc(c.n) > 6", vec!["6"]),
+            ("SELECT VALUE MAX(udf.inc(c.n)) FROM c", vec!["12"]),
+            ("SELECT VALUE c.n FROM c WHERE udf.inc(c.n) > 9 ORDER BY c.n", vec!["9", "10", "11"]),
+            ("SELECT VALUE udf.inc(1)", vec!["2"]),
+        ] {
+            for hint in [PlanHint::Best, PlanHint::ScanOnly] {
+                let mut rows = query(&bench, text, hint).unwrap();
+                if !text.contains("ORDER BY") {
+                    rows.sort();
+                }
+                assert_eq!(rows, expected, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_that_calls_what_is_not_there_or_fails_is_refused() {
+    let (bench, _) = scripted(unthrottled());
+    bench.make_container(30_000, KEY_PK);
+    bench.create(r#"{"id":"1","pk":"a","n":1}"#).result.unwrap();
+    script(create(&bench, ScriptKind::Function, "fail", r#"["fail"]"#));
+    let refused = |text| query(&bench, text, PlanHint::Best).unwrap_err();
+    assert_eq!(refused("SELECT VALUE udf.nobody(c.n) FROM c"), ErrorKind::BadRequest);
+    assert_eq!(refused("SELECT VALUE udf.fail(c.n) FROM c"), ErrorKind::BadRequest);
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    let without = query(&bench, "SELECT VALUE udf.f(c.n) FROM c", PlanHint::Best);
+    assert_eq!(without.unwrap_err(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn queries_inside_procedures_call_functions_too() {
+    let (bench, _) = scripted(unthrottled());
+    bench.make_container(30_000, KEY_PK);
+    script(create(&bench, ScriptKind::Function, "inc", r#"["add",1]"#));
+    let source = r#"[["create",{"id":"1","pk":"a","n":1}],
+        ["query","SELECT VALUE udf.inc(c.n) FROM c",5]]"#;
+    assert_eq!(answer(&run(&bench, source)).to_json(), "[[2]]");
+}
