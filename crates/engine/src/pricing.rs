@@ -9,6 +9,7 @@
 //! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
 //! | page of a query | 2.3, and 0.005 per entry looked at, 0.4 per KB loaded, 0.005 per row |
 //! | plan of a query | 1 |
+//! | run of a procedure, or of triggers with a write | 1, and what all its operations cost |
 //! | an item or page that is not there, a failed condition | a read of 1 KB |
 //! | account, names, partition key ranges | 1 |
 //! | create, replace or delete a database, container or offer | 4.95 |

@@ -17,7 +17,8 @@ use crate::op::Indexing;
 
 /// Runs scripts. Shared by all threads; one run stays on one thread.
 pub trait ScriptRuntime: Send + Sync {
-    /// Refuses (400) a text that is not a script, when it is stored.
+    /// Says (400) what is wrong with a text that is not a script. Such a text can be stored, and
+    /// cannot run.
     fn check(&self, script: &Script) -> Result<()>;
 
     /// Runs a stored procedure or trigger to its end. Whatever the script does, this returns soon

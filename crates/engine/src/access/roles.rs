@@ -165,6 +165,9 @@ fn needed(op: &Op) -> Option<Needed<'_>> {
         Op::ListConflicts { container } | Op::FindConflict { container, .. } => {
             inside(container, Do::ManageConflicts)
         }
+        Op::ExecuteProcedure(call) => inside(&call.container, Do::ExecuteStoredProcedure),
+        // What a trigger does was decided by those who may change the container.
+        Op::Triggered { write, .. } => needed(write),
         Op::Batch { container, operations, .. } => Some(Needed {
             place: Place::Container(container),
             actions: operations.iter().filter_map(of_member).collect(),

@@ -11,6 +11,7 @@ use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
 use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings, Trust};
+use partita_script::{Limits, QuickJs};
 use partita_storage::{MemoryStore, Store};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
@@ -29,6 +30,14 @@ pub(crate) struct World {
     pub(crate) clock: Arc<FixedClock>,
     pub(crate) credentials: Arc<Credentials>,
     store: Arc<dyn Store>,
+}
+
+/// What a world is made with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Build {
+    Plain,
+    Controlled,
+    Scriptless,
 }
 
 /// A request in the making.
@@ -78,26 +87,37 @@ impl World {
         World::on(self.store, 8, key, unthrottled(Consistency::Session))
     }
 
+    /// One that has nobody to run scripts.
+    pub(crate) fn without_scripts() -> World {
+        let store = Arc::new(MemoryStore::new());
+        World::build(store, 7, PRIMARY, unthrottled(Consistency::Session), Build::Scriptless)
+    }
+
     /// One with controls for tests.
     pub(crate) fn controlled() -> World {
         let settings = unthrottled(Consistency::Session);
-        World::build(Arc::new(MemoryStore::new()), 7, PRIMARY, settings, true)
+        World::build(Arc::new(MemoryStore::new()), 7, PRIMARY, settings, Build::Controlled)
     }
 
     fn on(store: Arc<dyn Store>, seed: u64, key: &str, settings: EngineSettings) -> World {
-        World::build(store, seed, key, settings, false)
+        World::build(store, seed, key, settings, Build::Plain)
     }
 
     fn build(
         store: Arc<dyn Store>,
         seed: u64,
         key: &str,
-        settings: EngineSettings,
-        controlled: bool,
+        mut settings: EngineSettings,
+        build: Build,
     ) -> World {
         let fixed = Arc::new(FixedClock::new(NOW_MILLIS));
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&fixed) as _));
         let entropy = Arc::new(SeededEntropy::new(seed));
+        if build != Build::Scriptless {
+            let (clock, entropy) = (Arc::clone(&clock) as _, Arc::clone(&entropy) as _);
+            let runtime = QuickJs::new(Limits::default(), clock, entropy);
+            settings.scripts.runtime = Some(Arc::new(runtime));
+        }
         let default_consistency = settings.default_consistency;
         let own_store = Arc::clone(&store);
         let database =
@@ -115,7 +135,8 @@ impl World {
             default_consistency,
             clock_skew_seconds: 900,
             public_endpoint: None,
-            controls: controlled.then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
+            controls: (build == Build::Controlled)
+                .then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
         };
         let pool = Pool::new(1, 16).unwrap();
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
@@ -129,6 +150,12 @@ impl World {
     /// A world with database `d` and container `c` (partition key `/pk`) of this throughput.
     pub(crate) fn with_container(throughput: &str) -> World {
         let world = World::new();
+        world.make_container(throughput);
+        world
+    }
+
+    pub(crate) fn make_container(&self, throughput: &str) {
+        let world = self;
         world.post("/dbs", r#"{"id":"d"}"#).expect(201);
         world
             .post(
@@ -137,7 +164,6 @@ impl World {
             )
             .header("x-ms-offer-throughput", throughput)
             .expect(201);
-        world
     }
 
     pub(crate) fn ask(&self, method: Method, path: &str, body: impl Into<Bytes>) -> Ask<'_> {

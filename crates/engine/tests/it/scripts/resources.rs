@@ -113,12 +113,11 @@ fn an_upsert_creates_and_replaces() {
 }
 
 #[test]
-fn what_the_runtime_cannot_read_is_not_stored_and_without_one_nothing_is() {
+fn what_the_runtime_cannot_read_is_stored_and_cannot_run_and_without_one_nothing_is() {
     let (bench, _) = scripted(unthrottled());
     bench.make_container(400, KEY_PK);
-    let bad = create(&bench, ScriptKind::Function, "s", "{");
-    assert_eq!(error(&bad), ErrorKind::BadRequest);
-    assert!(names(&bench, ScriptKind::Function, None, 9).is_empty());
+    script(create(&bench, ScriptKind::Procedure, "p", "prose"));
+    assert_eq!(error(&bench.run(call("p", r#"["a"]"#, "[]"))), ErrorKind::BadRequest);
     let bench = Bench::new();
     bench.make_container(400, KEY_PK);
     for kind in ScriptKind::ALL {
