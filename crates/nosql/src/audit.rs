@@ -94,6 +94,8 @@ pub(crate) fn administers(op: &Op) -> bool {
         | Op::DeletePartitionKey { .. }
         | Op::ListConflicts { .. }
         | Op::FindConflict { .. }
+        | Op::ExecuteProcedure(_)
+        | Op::Triggered { .. }
         | Op::Batch { .. } => false,
     }
 }
