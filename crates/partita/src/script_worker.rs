@@ -18,8 +18,15 @@ pub(crate) const COMMAND: &str = "script-worker";
 const WORKERS_PER_PROCESSOR: usize = 2;
 const WORKERS_MIN: usize = 4;
 
+/// How much a worker stands back behind the server when processors are scarce: a script that
+/// computes must not keep point reads waiting.
+const NICENESS: i32 = 10;
+
 /// Runs scripts for the server at the other end of standard input and output.
 pub(crate) fn run(clock: SystemClock) -> Result<(), Failure> {
+    if let Err(error) = rustix::process::nice(NICENESS) {
+        eprintln!("partita: scripts run with the server's priority: {error}");
+    }
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let mut input = BufReader::new(stdin().lock());
