@@ -18,6 +18,7 @@ mod metadata;
 mod offers;
 mod queries;
 mod ranges;
+mod scopes;
 mod scripts;
 mod sdk_requests;
 mod support;
