@@ -163,6 +163,7 @@ fn routes_of_resources() -> Vec<Route> {
             writes(delete.clone(), &one, ""),
         ]);
     }
+    routes.push(writes(post.clone(), "/dbs/d/colls/c/sprocs/s", "[]").with(KEY));
     let keys = "/dbs/d/clientencryptionkeys";
     routes.extend([
         reads(get.clone(), keys, ""),
