@@ -13,11 +13,11 @@ use std::time::Duration;
 use super::Maintenance;
 use crate::database::Database;
 
-/// Rest for each part of work while there are clients: 40 % of the time is work.
-const REST_PER_WORK: f64 = 1.5;
+/// Rest for each part of work while there are clients: five eighths of the time are work.
+const REST_PER_WORK: f64 = 0.6;
 
 /// From this pressure on the store is spared.
-const PRESSURE_FROM: f64 = 0.3;
+const PRESSURE_FROM: f64 = 0.4;
 /// Rest for each part of work, at full pressure.
 const REST_AT_FULL_PRESSURE: f64 = 20.0;
 
@@ -64,12 +64,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_have_most_of_the_time_and_a_store_under_pressure_nearly_all() {
+    fn clients_have_their_share_of_the_time_and_a_store_under_pressure_nearly_all() {
         assert_eq!(rest_per_work(false, 0.0), 0.0);
         assert_eq!(rest_per_work(false, PRESSURE_FROM), 0.0);
         let share = |rest: f64| 1.0 / (1.0 + rest);
-        assert_eq!(share(rest_per_work(true, 0.2)), 0.4);
-        assert!(share(rest_per_work(true, 0.6)) < 0.1);
+        assert_eq!(share(rest_per_work(true, 0.2)), 0.625);
+        assert!(share(rest_per_work(true, 0.7)) < 0.1);
         assert!(share(rest_per_work(true, 1.0)) > 0.04, "it gets on in any case");
     }
 }
