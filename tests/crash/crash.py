@@ -10,7 +10,9 @@ was deleted may be back, and a write that was cut off must be there wholly or no
 - the feed of the container lists exactly the items that exist;
 - the counter is at least the acknowledged increments, at most these and the unanswered ones;
 - the unique-key index agrees with the items: the value of an item that exists is taken, the value of
-  one that is gone is free.
+  one that is gone is free;
+- a reader of the change feed that is cut off with the server and goes on from where it wrote down that
+  it was has been told every item as it is, and changes of one partition key in their order.
 
 Meanwhile partitions are split and merged, so that cuts fall into every state of a move.
 
@@ -32,6 +34,7 @@ import threading
 import time
 
 from account import Client, Container
+from follower import Follower, FollowerThread
 
 DATABASE = "crash"
 CONTAINERS = {"one": 400, "five": 30_000}
@@ -205,12 +208,14 @@ def strip(body):
     return {name: value for name, value in body.items() if not name.startswith("_")}
 
 
-def verify(port, items, tally):
+def verify(port, items, tally, followers):
     """Compares everything with what was acknowledged; settles what was in flight."""
     client = Client(port)
     for name in CONTAINERS:
         container = Container(client, DATABASE, name)
         found = {item["id"]: strip(item) for item in container.list()}
+        followers[name].restart()
+        followers[name].finish(client, found.values())
         counted = found.pop(COUNTER["id"])["n"]
         sent, acknowledged = tally[name]["sent"], tally[name]["acknowledged"]
         assert acknowledged <= counted <= sent, f"{name}: {acknowledged} ≤ {counted} ≤ {sent}"
@@ -275,6 +280,9 @@ def run(server, cuts, rng):
     items = make_items(rng)
     tally = {name: {"sent": 0, "acknowledged": 0} for name in CONTAINERS}
     tally["lock"] = threading.Lock()
+    followers = {
+        name: Follower(DATABASE, name, random.Random(rng.random())) for name in CONTAINERS
+    }
     written = moves = 0
     for cut in range(1, cuts + 1):
         own = [items[w * ITEMS_PER_WRITER:(w + 1) * ITEMS_PER_WRITER] for w in range(WRITERS)]
@@ -282,22 +290,26 @@ def run(server, cuts, rng):
             Writer(server.port, mine, tally, random.Random(rng.random())) for mine in own
         ]
         mover = Mover(server.port, random.Random(rng.random()))
-        for thread in [*writers, mover]:
+        readers = [FollowerThread(server.port, follower, GONE) for follower in followers.values()]
+        threads = [*writers, mover, *readers]
+        for thread in threads:
             thread.start()
         time.sleep(rng.uniform(0.02, 0.6))
         server.kill()
-        for thread in [*writers, mover]:
+        for thread in threads:
             thread.join()
             assert thread.surprise is None, thread.surprise
         moves += mover.count
         begun = time.monotonic()
         server.start()
         ready = time.monotonic() - begun
-        verify(server.port, items, tally)
+        verify(server.port, items, tally, followers)
         verify_unique_index(server.port, items, rng, 20)
         written += sum(writer.count for writer in writers)
         print(f"cut {cut}: {written} acknowledged writes and {moves} moves so far, "
               f"ready after {ready * 1000:.0f} ms", flush=True)
+    told = {name: follower.count for name, follower in followers.items()}
+    assert all(told.values()), f"the change feed told {told}"
     verify_unique_index(server.port, items, rng, len(items))
     assert moves > 0, "no partition was ever split"
     server.stop()

@@ -229,6 +229,12 @@ pub trait Store: Send + Sync {
     /// before stay readable for a moment or fail with [`StorageError::PartitionGone`].
     fn drop_partitions(&self, ids: &[PartitionId]) -> Result<()>;
 
+    /// Gives back the space of dropped partitions, as far as it has not come back by itself. May
+    /// wait for the disk: for a thread that has time.
+    fn free_dropped(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// All living partitions, in order.
     fn partitions(&self) -> Result<Vec<PartitionId>>;
 

@@ -151,6 +151,10 @@ impl Store for FaultStore {
         self.write(|| self.inner.drop_partitions(ids), Err)
     }
 
+    fn free_dropped(&self) -> Result<()> {
+        self.inner.free_dropped()
+    }
+
     fn partitions(&self) -> Result<Vec<PartitionId>> {
         self.faults.next_read()?;
         self.inner.partitions()

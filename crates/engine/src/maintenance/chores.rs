@@ -104,6 +104,9 @@ impl Database {
             Next::Rest => Ok(Maintenance::Blocked),
             Next::Step(chore) => self.step(chore, budget),
             Next::Look => {
+                if let Err(error) = self.store.free_dropped() {
+                    tracing::warn!(%error, "the space of dropped partitions is not given back");
+                }
                 let found = self.look_for_chores(now)?;
                 let idle = found.is_empty();
                 self.jobs.chores.with(|state| state.queue = found);

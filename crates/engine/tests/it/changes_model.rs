@@ -1,9 +1,10 @@
 //! Random histories, splits and merges, and readers that stop, restart and go back at random:
 //! nothing is missed.
 //!
-//! Readers of the parts of a container read in pages while it is written. A reader that was killed
-//! goes on from an ETag that it wrote down some time ago; one whose partition was split or merged
-//! asks the partitions that came after, with the ETag that it has, as clients do.
+//! Readers of the parts of a container read in pages while it is written and while partitions are
+//! being split and merged. A reader that was killed goes on from an ETag that it wrote down some
+//! time ago; one whose partition was split or merged asks the partitions that came after, with the
+//! ETag that it has, as clients do.
 //!
 //! A reader of latest versions must in the end have seen of every item what is stored, and within a
 //! logical partition versions in their order. A reader of all versions replays what it is told, and
@@ -13,7 +14,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use partita_engine::{
-    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, Op, Scope, SplitAt,
+    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, MaintenanceBudget, Op,
+    Scope, SplitAt,
 };
 use partita_model::{EpkRange, ErrorKind, Value};
 use proptest::prelude::*;
@@ -57,6 +59,10 @@ enum Step {
     Merge {
         which: u8,
     },
+    /// So many steps of what is under way.
+    Maintain {
+        steps: u8,
+    },
     Restart,
 }
 
@@ -73,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Tidy),
         2 => any::<u8>().prop_map(|which| Step::Split { which }),
         1 => any::<u8>().prop_map(|which| Step::Merge { which }),
+        8 => (1..8_u8).prop_map(|steps| Step::Maintain { steps }),
         2 => Just(Step::Restart),
     ]
 }
@@ -155,8 +162,12 @@ impl Follower {
     /// Those who go on after the partitions changed.
     fn successors(self, bench: &Bench) -> Vec<Follower> {
         let Some(epks) = &self.epks else {
-            // After a merge a reader of everything may see something again.
-            return vec![Follower { lsns: HashMap::new(), ..self }];
+            let lsns = match self.reader.scope {
+                // After a merge a reader of everything may see something again.
+                Scope::All => HashMap::new(),
+                _ => self.lsns,
+            };
+            return vec![Follower { lsns, ..self }];
         };
         let mut successors = Vec::new();
         for partition in bench.partitions() {
@@ -199,6 +210,8 @@ struct History {
     /// The fields of the container besides its id and its indexing policy.
     fields: String,
     followers: Vec<Follower>,
+    /// The partitions that the followers know.
+    range_ids: Vec<u32>,
 }
 
 impl History {
@@ -208,7 +221,8 @@ impl History {
         let kept = r#","changeFeedPolicy":{"retentionDuration":1000}"#;
         let fields = format!("{KEY_PK}{}", if keeps_all { kept } else { "" });
         bench.make_container(throughput, &fields);
-        let mut history = History { bench, fields, followers: Vec::new() };
+        let range_ids = bench.range_ids();
+        let mut history = History { bench, fields, followers: Vec::new(), range_ids };
         history.follow(ChangesMode::LatestVersion);
         if keeps_all {
             history.follow(ChangesMode::AllVersions);
@@ -243,7 +257,10 @@ impl History {
                 Step::Restart => self.bench = self.bench.reopened(),
                 step => self.step(step),
             }
+            self.look_around();
         }
+        self.bench.settle();
+        self.look_around();
         self
     }
 
@@ -277,7 +294,6 @@ impl History {
                 if ids.len() < 8 {
                     let id = ids[usize::from(*which) % ids.len()];
                     drop(bench.split(id, SplitAt::Midpoint));
-                    self.moved();
                 }
             }
             Step::Merge { which } => {
@@ -285,7 +301,12 @@ impl History {
                 let at = usize::from(*which) % ids.len();
                 if let [left, right] = ids[at..ids.len().min(at + 2)] {
                     drop(bench.merge([left, right]));
-                    self.moved();
+                }
+            }
+            Step::Maintain { steps } => {
+                let budget = MaintenanceBudget { items_max: 2, bytes_max: 1 << 20 };
+                for _ in 0..*steps {
+                    bench.database.maintain(&budget).unwrap();
                 }
             }
             Step::Restart => {}
@@ -300,10 +321,14 @@ impl History {
         self.bench.settle();
     }
 
-    /// Finishes a move. Readers of partitions that are gone are told so, and go on elsewhere.
-    fn moved(&mut self) {
-        self.bench.settle();
+    /// After a move readers of partitions that are gone are told so, and go on elsewhere.
+    fn look_around(&mut self) {
         let bench = &self.bench;
+        let range_ids = bench.range_ids();
+        if range_ids == self.range_ids {
+            return;
+        }
+        self.range_ids = range_ids;
         let followers = std::mem::take(&mut self.followers);
         for follower in followers {
             match follower.reader.ask(bench).result {

@@ -5,16 +5,22 @@
 //! and the engine leaves its records out whenever it rewrites a table anyway: a *compaction
 //! filter*. Ids are never reused, so a record that is still lying about can never come back to
 //! life.
+//!
+//! Tables that hold nothing else are not rewritten any more, for nobody writes between their keys;
+//! they are taken out whole ([`free`]). What is left then are tables at the edges.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fjall::compaction::filter::{
     CompactionFilter, CompactionFilterResult, Context, Factory, ItemAccessor, Verdict,
 };
 
-use super::keys::partition_of;
-use crate::contract::PartitionId;
+use fjall::{AbstractTree, Keyspace};
+
+use super::keys::{SYSTEM, partition_of};
+use super::view::engine_error;
+use crate::contract::{PartitionId, Result};
 
 /// The set, shared between the store and the filters of all lanes.
 #[derive(Clone, Debug, Default)]
@@ -60,4 +66,28 @@ impl CompactionFilter for Filter {
         // Without a tombstone: an older version that shows up below is just as dropped.
         Ok(if is_dropped { Verdict::Destroy } else { Verdict::Keep })
     }
+}
+
+/// Takes tables out of a keyspace that hold no record of a living partition; whether there were
+/// some. Waits for merges under way.
+pub(super) fn free(keyspace: &Keyspace, living: &BTreeSet<PartitionId>) -> Result<bool> {
+    // From the first to the last key of what lies together, by the living partition behind it.
+    let mut dead: BTreeMap<Option<PartitionId>, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
+    for table in keyspace.tree.current_version().iter_tables() {
+        let keys = &table.metadata.key_range;
+        let (first, last) = (keys.min().to_vec(), keys.max().to_vec());
+        let (Some(from), Some(to)) = (partition_of(&first), partition_of(&last)) else { continue };
+        let behind = living.range(from..).next().copied();
+        if to == SYSTEM || behind.is_some_and(|id| id <= to) {
+            continue;
+        }
+        let together = dead.entry(behind).or_insert_with(|| (first.clone(), last.clone()));
+        together.0 = first.min(std::mem::take(&mut together.0));
+        together.1 = last.max(std::mem::take(&mut together.1));
+    }
+    for (first, last) in dead.values() {
+        let dropped = keyspace.tree.drop_range(first.as_slice()..=last.as_slice());
+        dropped.map_err(|error| engine_error(error.into()))?;
+    }
+    Ok(!dead.is_empty())
 }

@@ -45,7 +45,7 @@ use partita_model::Lsn;
 pub use check::{Report, check};
 pub use settings::{Durability, EmbeddedSettings};
 
-use crate::contract::{Batch, PartitionId, Result, Snapshot, Status, Store, Ticket};
+use crate::contract::{Batch, PartitionId, Result, Snapshot, Space, Status, Store, Ticket};
 use crate::error::StorageError;
 use crate::prepared::Prepared;
 use committer::{Committer, flush};
@@ -66,6 +66,8 @@ pub struct EmbeddedStore {
     health: Arc<Health>,
     dropped: Dropped,
     living: Mutex<BTreeSet<PartitionId>>,
+    /// There may be space to give back.
+    wasteful: AtomicBool,
     /// Held while partitions are made or dropped, so that this happens one call at a time.
     changing: Mutex<()>,
     orderly: Arc<AtomicBool>,
@@ -94,6 +96,7 @@ impl EmbeddedStore {
             health: Arc::default(),
             dropped,
             living: Mutex::new(living),
+            wasteful: AtomicBool::new(true),
             changing: Mutex::default(),
             orderly: Arc::default(),
             running: Mutex::new(Running { committers: Vec::new(), directory: Some(directory) }),
@@ -167,6 +170,27 @@ impl EmbeddedStore {
         Ok(())
     }
 
+    /// Takes tables of dropped partitions out of a lane.
+    fn free_lane(&self, index: usize) -> Result<()> {
+        self.health.check_writable()?;
+        let Some(lane) = self.lanes.get(index) else { return Ok(()) };
+        let Some(view) = lane.view.load_full() else { return Err(StorageError::Closed) };
+        let spaces = Arc::clone(&view.spaces);
+        drop(view);
+        let living = lock(&self.living).clone();
+        let mut is_freed = false;
+        for keyspace in &spaces.keyspaces {
+            is_freed |= dropped::free(keyspace, &living)?;
+        }
+        if is_freed {
+            // The files go with the last view that may show them, and with the next buffer that is
+            // retired: on an idle server both would be a long time off.
+            answer(self.send(index, Task::Record(Vec::new())))?;
+            flush(spaces.get(Space::Meta))?;
+        }
+        Ok(())
+    }
+
     /// Ends the committers, once. With `orderly` everything is left flushed.
     fn end(&self, orderly: bool) -> Result<()> {
         if !self.health.close() {
@@ -224,6 +248,20 @@ impl Store for EmbeddedStore {
         self.tell_lanes(&ids, Task::Dismiss)?;
         lock(&self.living).retain(|id| !ids.contains(id));
         self.dropped.extend(ids);
+        self.wasteful.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn free_dropped(&self) -> Result<()> {
+        if !self.wasteful.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        for index in 0..self.lanes.len() {
+            if let Err(error) = self.free_lane(index) {
+                self.wasteful.store(true, Ordering::Release);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 

@@ -105,24 +105,66 @@ fn dropped_partitions_give_their_space_back() {
         put(&store, Q, key, noise(key, 16));
     }
     store.reclaim().unwrap();
-    let tables = |store: &EmbeddedStore| {
-        let journals = fs::read_dir(dir.path().join("lane-0")).unwrap().flatten();
-        let journals = journals.filter(|entry| entry.path().extension().is_some());
-        store.status().disk_bytes - journals.map(|j| blocks(&j.path())).sum::<u64>()
-    };
-    let before = tables(&store);
+    let before = tables_bytes(dir.path());
     assert!(before > 19 << 20, "{before}");
     store.drop_partitions(&[P]).unwrap();
     store.reclaim().unwrap();
     // The tables that a view still shows go with the next view.
     put(&store, Q, 0, noise(0, 16));
     store.reclaim().unwrap();
-    let after = tables(&store);
+    let after = tables_bytes(dir.path());
     assert!(after < 1 << 20, "{before} bytes became {after}");
     store.close().unwrap();
     let report = check(dir.path()).unwrap();
     assert_eq!((report.dropped_records, report.records), (0, 600), "{report:?}");
     assert!(report.problems.is_empty(), "{report:?}");
+}
+
+#[test]
+fn tables_of_dropped_partitions_go_without_being_written_anew() {
+    let dir = TempDir::new();
+    let settings = || EmbeddedSettings { memtable_bytes: Some(1 << 20), ..relaxed(lanes(1)) };
+    let store = EmbeddedStore::open(dir.path(), settings()).unwrap();
+    let others = [P, PartitionId(9)];
+    let gone = [PartitionId(4), PartitionId(5)];
+    let all = [others[0], gone[0], gone[1], others[1]];
+    store.create_partitions(&all, Lsn(0)).unwrap();
+    for partition in all {
+        for key in 0..300 {
+            put(&store, partition, key, noise(key, 32 * 1024));
+        }
+    }
+    // Everything is in tables then.
+    store.close().unwrap();
+    let store = EmbeddedStore::open(dir.path(), settings()).unwrap();
+    store.free_dropped().unwrap();
+    let before = tables_bytes(dir.path());
+    store.drop_partitions(&gone).unwrap();
+    store.free_dropped().unwrap();
+    let after = tables_bytes(dir.path());
+    assert!(after + (12 << 20) < before, "{before} bytes became {after}");
+    for partition in others {
+        let snapshot = store.snapshot(partition).unwrap();
+        for key in 0..300_u64 {
+            let record = snapshot.get(Space::Items, &key.to_be_bytes()).unwrap().unwrap();
+            assert_eq!(record.value, noise(key, 32 * 1024));
+        }
+    }
+    store.close().unwrap();
+    let report = check(dir.path()).unwrap();
+    assert_eq!((report.records, report.problems), (600, Vec::new()));
+}
+
+/// The bytes of the first lane's files beside its journals.
+fn tables_bytes(path: &std::path::Path) -> u64 {
+    fn all(path: &std::path::Path) -> u64 {
+        let entries = fs::read_dir(path).unwrap().flatten().map(|entry| entry.path());
+        entries.map(|path| if path.is_dir() { all(&path) } else { blocks(&path) }).sum()
+    }
+    let lane = path.join("lane-0");
+    let journals = fs::read_dir(&lane).unwrap().flatten();
+    let journals = journals.filter(|entry| entry.path().extension().is_some());
+    all(&lane) - journals.map(|journal| blocks(&journal.path())).sum::<u64>()
 }
 
 #[cfg(unix)]
