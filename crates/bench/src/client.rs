@@ -183,7 +183,12 @@ pub(crate) async fn make_container(address: SocketAddr, throughput: u32) -> Resu
 
 /// A document of about 1 KB with 15 properties.
 pub(crate) fn document(id: &str) -> String {
+    document_for(id, id)
+}
+
+/// The same under another partition key than its id.
+pub(crate) fn document_for(id: &str, key: &str) -> String {
     let filler = "x".repeat(55);
     let fields: String = (0..10).map(|n| format!(r#","field{n}":"{n}{filler}""#)).collect();
-    format!(r#"{{"id":"{id}","pk":"{id}","count":42,"price":12.5,"active":true{fields}}}"#)
+    format!(r#"{{"id":"{id}","pk":"{key}","count":42,"price":12.5,"active":true{fields}}}"#)
 }

@@ -7,6 +7,7 @@
 //! partita-bench partitions   reads and writes in one partition : the same in many
 //! partita-bench throughput   point reads with throughput enforced : the same without
 //! partita-bench split        a split under load: how long do writers ever wait, and when
+//! partita-bench transactions procedures of 10 creates, batches of 100 : single creates
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -30,6 +31,7 @@ mod read;
 mod server;
 mod split;
 mod throughput;
+mod transactions;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,6 +62,8 @@ enum What {
     Partitions(Options),
     /// Point reads with throughput enforced, against the same without.
     Throughput(Options),
+    /// Durable documents per second: procedures and batches against single creates.
+    Transactions(Options),
     /// 1 000 containers of 4 partitions: creating them, a restart, and an idle server's appetite.
     Containers(Options),
     /// A partition is split under load: latencies, and the longest times without a write.
@@ -146,6 +150,7 @@ fn main() -> Result<()> {
         What::Queries(options) => runtime.block_on(queries::run(&options)),
         What::Partitions(options) => runtime.block_on(partitions::run(&options)),
         What::Throughput(options) => runtime.block_on(throughput::run(&options)),
+        What::Transactions(options) => runtime.block_on(transactions::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
         What::Split(options) => split::run(&options),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),

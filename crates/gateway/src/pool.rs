@@ -8,7 +8,8 @@
 //!
 //! Brief jobs and long ones have threads and queues of their own: a page of a feed takes a
 //! millisecond and would wait for seconds behind queries. The system shares the processors among
-//! them, which it does better than a queue.
+//! them, which it does better than a queue. Jobs that wait for others most of their time, as those
+//! that run scripts in other processes, have threads of their own, too, and more of them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,13 +37,19 @@ pub enum JobLength {
     Brief,
     /// Up to seconds.
     Long,
+    /// Up to seconds, and the processors are left to others meanwhile.
+    Waiting,
 }
+
+/// Threads for waiting jobs, for each one of the others.
+const WAITING_THREADS: usize = 8;
 
 /// The threads and their queues. See the module's text.
 #[derive(Debug)]
 pub struct Pool {
     brief: Arc<Queue>,
     long: Arc<Queue>,
+    waiting: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -61,21 +68,23 @@ struct State {
 }
 
 impl Pool {
-    /// Starts `threads` threads for jobs of either length, each with room for `jobs_max` waiting
-    /// jobs.
+    /// Starts `threads` threads for jobs of either length, and more for those that wait, with room
+    /// for `jobs_max` jobs in each queue.
     pub fn new(threads: usize, jobs_max: usize) -> io::Result<Pool> {
         let queue = || {
             Arc::new(Queue { state: Mutex::new(State::default()), work: Condvar::new(), jobs_max })
         };
-        let (brief, long) = (queue(), queue());
+        let (brief, long, waiting) = (queue(), queue(), queue());
         let start = |n: usize, name: &str, queue: &Arc<Queue>| {
             let queue = Arc::clone(queue);
             Builder::new().name(format!("partita-{name}-{n}")).spawn(move || queue.work())
         };
-        let threads = (0..threads.max(1))
+        let count = threads.max(1);
+        let threads = (0..count)
             .flat_map(|n| [start(n, "brief", &brief), start(n, "pool", &long)])
+            .chain((0..count * WAITING_THREADS).map(|n| start(n, "wait", &waiting)))
             .collect::<io::Result<Vec<_>>>()?;
-        Ok(Pool { brief, long, threads })
+        Ok(Pool { brief, long, waiting, threads })
     }
 
     /// Runs `work` on one of the threads. If the returned future is dropped the work still runs,
@@ -105,13 +114,14 @@ impl Pool {
         match length {
             JobLength::Brief => &self.brief,
             JobLength::Long => &self.long,
+            JobLength::Waiting => &self.waiting,
         }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        for queue in [&self.brief, &self.long] {
+        for queue in [&self.brief, &self.long, &self.waiting] {
             queue.lock().closed = true;
             queue.work.notify_all();
         }
@@ -214,7 +224,9 @@ mod tests {
             tokio::task::yield_now().await;
         }
 
-        assert_eq!(pool.run(JobLength::Brief, || 5).await, Ok(5), "long jobs are in nobody's way");
+        for other in [JobLength::Brief, JobLength::Waiting] {
+            assert_eq!(pool.run(other, || 5).await, Ok(5), "long jobs are in nobody's way");
+        }
         assert_eq!(pool.run(JobLength::Long, || 3).await, Err(PoolError::Full { jobs_max: 1 }));
         gate.send(()).unwrap();
         assert_eq!(running.await.unwrap(), Ok(()));

@@ -257,6 +257,7 @@ impl NoSqlDoor {
             Runs::Inline => return Ok(self.database.execute(op, &context).await),
             Runs::Briefly => JobLength::Brief,
             Runs::InPool => JobLength::Long,
+            Runs::Scripts => JobLength::Waiting,
         };
         // Who runs a script waits for its turn before it takes a thread.
         let turn = self.database.turn(&op).await?;

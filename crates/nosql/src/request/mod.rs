@@ -216,8 +216,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
-        Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::InPool),
-        Op::Triggered { write, .. } => (profile(write).0, Runs::InPool),
+        Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::Scripts),
+        Op::Triggered { write, .. } => (profile(write).0, Runs::Scripts),
         Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::InPool),
         Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::InPool),
     }
@@ -231,6 +231,8 @@ pub(crate) enum Runs {
     /// A page that is mostly made in a moment: it does not wait behind queries.
     Briefly,
     InPool,
+    /// It waits for scripts, which run in processes of their own.
+    Scripts,
 }
 
 /// What a value of a body must be, for its error.
