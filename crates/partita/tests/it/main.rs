@@ -8,6 +8,7 @@ mod checking;
 mod declaring;
 mod process;
 mod requests;
+mod scripting;
 mod starting;
 mod stopping;
 mod watching;

@@ -66,6 +66,26 @@ impl Account {
         self.post("docs", &link, &format!("{link}/docs"), body, headers)
     }
 
+    pub(crate) fn create_procedure(&self, database: &str, container: &str, id: &str, text: &str) {
+        let link = format!("dbs/{database}/colls/{container}");
+        let body = serde_json::json!({ "id": id, "body": text }).to_string();
+        let (status, text) = self.post("sprocs", &link, &format!("{link}/sprocs"), &body, &[]);
+        assert_eq!(status, 201, "{text}");
+    }
+
+    /// Runs a procedure with a JSON array of arguments: status and body.
+    pub(crate) fn execute(
+        &self,
+        database: &str,
+        container: &str,
+        procedure: &str,
+        arguments: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, String) {
+        let link = format!("dbs/{database}/colls/{container}/sprocs/{procedure}");
+        self.post("sprocs", &link, &link, arguments, headers)
+    }
+
     fn post(
         &self,
         kind: &str,
