@@ -8,20 +8,24 @@ const root = dirname(fileURLToPath(import.meta.resolve("@azure/cosmos")));
 
 // Everything that a CosmosClient leads to, and the iterators that it returns.
 function declarations() {
-  const inside = readdirSync(join(root, "client"), { recursive: true }).map((file) => `client/${file}`);
-  const files = [...inside, "CosmosClient.d.ts", "queryIterator.d.ts", "ChangeFeedIterator.d.ts"];
+  const inside = readdirSync(join(root, "client"), { recursive: true });
+  const clients = inside.map((file) => join("client", file));
+  const files = [...clients, "CosmosClient.d.ts", "queryIterator.d.ts", "ChangeFeedIterator.d.ts"];
   return files.filter((file) => file.endsWith(".d.ts"));
 }
 
 // Comments that hide what follows them become a mark, all others nothing.
 function marked(text) {
-  return text.replace(/\/\*\*(.*?)\*\//gs, (_, comment) => (/@(hidden|internal)\b/.test(comment) ? "/*hidden*/" : ""));
+  const mark = (_, comment) => (/@(hidden|internal)\b/.test(comment) ? "/*hidden*/" : "");
+  return text.replace(/\/\*\*(.*?)\*\//gs, mark);
 }
+
+const MEMBER = /^ {4}(?!private |protected |readonly |static |constructor\b)(?:get )?(\w+)(?:<.*?>)?\(/gm;
+const CLASS = /(\/\*hidden\*\/\s*)?export declare class (\w+)[^{]*\{(.*?)\n\}/gs;
 
 function members(body) {
   const names = new Set();
-  const member = /^ {4}(?!private |protected |readonly |static |constructor\b)(?:get )?(\w+)(?:<.*?>)?\(/gm;
-  for (const found of body.matchAll(member)) {
+  for (const found of body.matchAll(MEMBER)) {
     if (!body.slice(0, found.index).trimEnd().endsWith("/*hidden*/")) names.add(found[1]);
   }
   return names;
@@ -32,7 +36,7 @@ export function surface() {
   const names = new Set();
   for (const file of declarations()) {
     const text = marked(readFileSync(join(root, file), "utf8"));
-    for (const found of text.matchAll(/(\/\*hidden\*\/\s*)?export declare class (\w+)[^{]*\{(.*?)\n\}/gs)) {
+    for (const found of text.matchAll(CLASS)) {
       if (found[1]) continue;
       for (const member of members(found[3])) names.add(`${found[2]}.${member}`);
     }

@@ -111,6 +111,22 @@ describeInEachSize("the change feed", (scope) => {
     const next = await iterator.fetchNext();
     assert.equal(next.statusCode, NOT_MODIFIED);
     assert.notEqual(next.etag, "");
+
+    const older = container.items.changeFeed("key-1", { startFromBeginning: true });
+    assert.ok(older.hasMoreResults);
+    for await (const { result } of older.getAsyncIterator()) {
+      assert.deepEqual(ids(result), ["item-1"]);
+      break;
+    }
+  });
+
+  it("tells what a page cost, and where it is", async () => {
+    const container = await scope.create({ partitionKey });
+    await fill(container, 10);
+    const page = await from(container, ChangeFeedStartFrom.Beginning()).readNext();
+    assert.ok(page.requestCharge > 0);
+    assert.match(page.activityId, /^[0-9a-f-]{36}$/);
+    assert.notEqual(page.sessionToken, undefined);
   });
 
   it("of all versions tells creates, replaces and deletes", async () => {

@@ -62,7 +62,10 @@ describeInEachSize("permissions", (scope) => {
     assert.equal((await permission.read()).resource.permissionMode, PermissionMode.Read);
     const all = { ...resource, permissionMode: PermissionMode.All };
     assert.equal((await permission.replace(all)).resource.permissionMode, PermissionMode.All);
-    const { resources } = await permission.user.permissions.readAll().fetchAll();
+    const { permissions } = permission.user;
+    const upserted = await permissions.upsert({ ...resource, permissionMode: PermissionMode.Read });
+    assert.equal(upserted.resource.permissionMode, PermissionMode.Read);
+    const { resources } = await permissions.readAll().fetchAll();
     assert.deepEqual(resources.map((found) => found._rid), [resource._rid]);
     assert.equal((await permission.delete()).statusCode, 204);
     await refused(permission.read(), 404);

@@ -1,6 +1,7 @@
 package partita;
 
 import com.azure.cosmos.ConsistencyLevel;
+import com.azure.cosmos.CosmosAsyncClient;
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosClientBuilder;
 import com.azure.cosmos.CosmosContainer;
@@ -23,16 +24,24 @@ final class Account implements AutoCloseable {
     final CosmosDatabase database;
 
     Account() {
-        client = new CosmosClientBuilder()
+        client = builder().buildClient();
+        String name = "java-" + UUID.randomUUID();
+        client.createDatabase(name);
+        database = client.getDatabase(name);
+    }
+
+    /** A client for what only the asynchronous one has. */
+    static CosmosAsyncClient async() {
+        return builder().buildAsyncClient();
+    }
+
+    private static CosmosClientBuilder builder() {
+        return new CosmosClientBuilder()
                 .endpoint(ENDPOINT)
                 .key(KEY)
                 .gatewayMode()
                 .consistencyLevel(ConsistencyLevel.SESSION)
-                .contentResponseOnWriteEnabled(true)
-                .buildClient();
-        String name = "java-" + UUID.randomUUID();
-        client.createDatabase(name);
-        database = client.getDatabase(name);
+                .contentResponseOnWriteEnabled(true);
     }
 
     /** A container whose partition key is at one path. */
