@@ -18,8 +18,10 @@ pub(super) fn conflicts(container: ContainerPath, incoming: Incoming<'_>) -> Res
     match *incoming.method {
         Method::GET => Ok(Op::ListConflicts { container }),
         Method::POST if headers.is_query()? => {
-            let keyed = headers.text(&headers::PARTITION_KEY)?.is_some();
-            if !keyed && !headers.flag(&headers::ENABLE_CROSS_PARTITION)? {
+            // Java clients name a range.
+            let named = headers.text(&headers::PARTITION_KEY)?.is_some()
+                || headers.text(&headers::RANGE_ID)?.is_some();
+            if !named && !headers.flag(&headers::ENABLE_CROSS_PARTITION)? {
                 return Err(Error::bad_request(CROSS_PARTITION));
             }
             // No row can pass, but what is no query is refused all the same.
