@@ -124,7 +124,8 @@ impl Group {
             ));
         }
         state.busy += 1;
-        let idle = state.idle.pop();
+        // One that ended while nobody looked is no fault of the next script.
+        let idle = std::iter::from_fn(|| state.idle.pop()).find_map(Worker::if_alive);
         drop(state);
         match idle {
             Some(worker) => Ok(worker),
@@ -195,6 +196,10 @@ impl Worker {
             return Err(broken());
         };
         Ok(Worker { child, input, output: BufReader::new(output) })
+    }
+
+    fn if_alive(mut self) -> Option<Worker> {
+        matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
 
     fn receive(&mut self) -> io::Result<Decoder> {

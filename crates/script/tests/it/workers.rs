@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use partita_engine::{Script, ScriptCall, ScriptEnd, ScriptRole, ScriptRuntime, WriteKind};
 use partita_model::{Error, ErrorKind, Value};
@@ -206,6 +207,18 @@ fn functions_of_a_query_have_a_worker_until_it_is_done() {
         );
         assert_eq!(end.result.unwrap().unwrap(), "1");
     }
+}
+
+#[test]
+fn a_worker_that_ended_meanwhile_is_replaced() {
+    let arguments = vec!["3".into(), env!("CARGO_BIN_EXE_partita-script-worker").into()];
+    let command = WorkerCommand { program: "/usr/bin/timeout".into(), arguments };
+    let workers = Workers::new(command, 1, real_clock());
+    let mut host = MemoryHost::default();
+    workers.check(&script("function () {}")).unwrap();
+    thread::sleep(Duration::from_secs(4));
+    let end = procedure(&workers, &mut host, "function () { __.response.setBody(1); }");
+    assert_eq!(end.result.unwrap().unwrap(), "1");
 }
 
 #[test]
