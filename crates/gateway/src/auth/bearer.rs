@@ -11,14 +11,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use partita_model::Value;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 
-use super::AuthError;
 use super::master_key::percent_decode;
+use super::{AuthError, Key, Keys, Principal};
 
 /// How far the clocks of an issuer and of this server may be apart.
 const LEEWAY_SECONDS: i64 = 300;
 
 /// A token has a handful of claims, and perhaps many groups.
 const TOKEN_BYTES_MAX: usize = 48 * 1024;
+
+/// The key id in tokens for an emulator.
+const EMULATOR_KEY_ID: &str = "CosmosEmulatorPrimaryMaster";
 
 /// How these authorizations begin.
 const PREFIX: &str = "type=aad&ver=1.0&sig=";
@@ -91,15 +94,7 @@ pub fn verify_bearer(
         return Err(AuthError::NoIssuers);
     }
     let authorization = percent_decode(authorization.trim())?;
-    let start = authorization.get(..PREFIX.len());
-    let token = start
-        .filter(|start| start.eq_ignore_ascii_case(PREFIX))
-        .and_then(|_| authorization.get(PREFIX.len()..))
-        .ok_or_else(|| refused(format!("it begins with {PREFIX}")))?;
-    if token.len() > TOKEN_BYTES_MAX {
-        return Err(refused("it is too long"));
-    }
-    let token = Token::parse(token).ok_or_else(|| refused("it is no JWT"))?;
+    let token = Token::of_header(&authorization)?;
     let issuer = issuers.iter().find(|issuer| token.text("iss") == Some(&issuer.name));
     let issuer = issuer.ok_or_else(|| refused("its issuer is not known here"))?;
     if !issuer.keys.iter().any(|key| key.fits(&token) && key.verifies(&token)) {
@@ -125,7 +120,42 @@ struct Token<'a> {
     signature: Vec<u8>,
 }
 
+/// Is this the kind of token that programs make for an emulator? It names the emulator's key in its
+/// header and is signed with the account's key itself, so whoever made it knows that key.
+pub fn verify_emulator(
+    keys: &Keys,
+    authorization: &str,
+    now_unix_seconds: u64,
+) -> Option<Result<Principal, AuthError>> {
+    let authorization = percent_decode(authorization.trim()).ok()?;
+    let token = Token::of_header(&authorization).ok()?;
+    if token.key_id.as_deref() != Some(EMULATOR_KEY_ID) {
+        return None;
+    }
+    let sent = std::str::from_utf8(&token.signature).ok().and_then(|text| Key::parse(text).ok());
+    // What two keys make of one message tells whether they are the same, and nothing about them.
+    let mark = |key: &Key| key.sign(EMULATOR_KEY_ID.as_bytes());
+    let same = sent.zip(keys.primary.as_ref()).is_some_and(|(sent, own)| mark(&sent) == mark(own));
+    if !same {
+        return Some(Err(refused("its signature is not the account's primary key")));
+    }
+    Some(token.check_time(now_unix_seconds).map(|()| Principal::ReadWrite))
+}
+
 impl<'a> Token<'a> {
+    /// The token in an authorization header.
+    fn of_header(authorization: &'a str) -> Result<Token<'a>, AuthError> {
+        let start = authorization.get(..PREFIX.len());
+        let token = start
+            .filter(|start| start.eq_ignore_ascii_case(PREFIX))
+            .and_then(|_| authorization.get(PREFIX.len()..))
+            .ok_or_else(|| refused(format!("it begins with {PREFIX}")))?;
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(refused("it is too long"));
+        }
+        Token::parse(token).ok_or_else(|| refused("it is no JWT"))
+    }
+
     fn parse(text: &'a str) -> Option<Token<'a>> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -348,5 +378,31 @@ mod tests {
             assert!(Issuer::new("i", audiences(), jwks).is_err(), "{jwks}");
         }
         assert!(Issuer::new("i", Vec::new(), &Provider::new().jwks()).is_err());
+    }
+
+    fn for_emulator(key_id: &str, signature: &str, ends: u64) -> String {
+        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let header = part(&format!(r#"{{"typ":"JWT","alg":"RS256","kid":"{key_id}"}}"#));
+        let claims = part(&format!(r#"{{"oid":"o","nbf":{NOW},"exp":{ends}}}"#));
+        format!("{PREFIX}{header}.{claims}.{}", part(signature))
+    }
+
+    #[test]
+    fn a_token_for_an_emulator_is_signed_with_the_key_itself() {
+        let key = "a".repeat(88);
+        let keys = Keys { primary: Some(Key::parse(&key).unwrap()), ..Keys::default() };
+        let verify = |token: &str| verify_emulator(&keys, token, NOW);
+        let good = for_emulator(EMULATOR_KEY_ID, &key, NOW + 60);
+        assert_eq!(verify(&good), Some(Ok(Principal::ReadWrite)));
+        assert_eq!(verify_emulator(&Keys::default(), &good, NOW).map(|r| r.is_err()), Some(true));
+        assert_eq!(verify(&for_emulator("another", &key, NOW + 60)), None);
+        for bad in [
+            for_emulator(EMULATOR_KEY_ID, &"b".repeat(88), NOW + 60),
+            for_emulator(EMULATOR_KEY_ID, "", NOW + 60),
+            for_emulator(EMULATOR_KEY_ID, &key, NOW - 3_600),
+        ] {
+            assert!(verify(&bad).unwrap().is_err(), "{bad}");
+        }
+        assert_eq!(verify("type=aad&ver=1.0&sig=x"), None);
     }
 }

@@ -13,7 +13,7 @@ mod master_key;
 mod own_issuer;
 mod resource_token;
 
-pub use bearer::{Bearer, Issuer, is_bearer_token, verify_bearer};
+pub use bearer::{Bearer, Issuer, is_bearer_token, verify_bearer, verify_emulator};
 pub use date::parse_http_date;
 pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
 pub use own_issuer::{OwnIssuer, TokenClaims};
