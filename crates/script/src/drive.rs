@@ -7,7 +7,7 @@ use partita_engine::{HostPage, HostQuery, HostWrite, ScriptHost};
 use partita_model::Error;
 use rquickjs::{Ctx, Object, Value};
 
-use crate::bridge::{JsResult, call, numbered, parse, status, stringify, text};
+use crate::bridge::{JsResult, call, numbered, parse, status, stringify, text, throw};
 use crate::queue::{Operation, Page, Queued};
 use crate::run::Run;
 use crate::transform::{Transform, to_array};
@@ -42,9 +42,9 @@ fn settle(ctx: &Ctx<'_>, run: &Run) -> JsResult<()> {
 /// What an operation came to.
 enum Answer<'js> {
     /// With a value for the callback's second argument, and with what is told of it.
-    Some(Value<'js>, Object<'js>),
+    Value(Value<'js>, Object<'js>),
     /// With nothing but what is told of it.
-    None(Object<'js>),
+    Done(Object<'js>),
     /// The rows of a query in JavaScript.
     Feed(Value<'js>, Object<'js>),
 }
@@ -60,10 +60,10 @@ fn perform<'js>(
     let callback = callback.restore(ctx)?;
     let undefined = Value::new_undefined(ctx.clone());
     match answer {
-        Ok(Answer::Some(value, info) | Answer::Feed(value, info)) => {
+        Ok(Answer::Value(value, info) | Answer::Feed(value, info)) => {
             call(ctx, &callback, [undefined, value, info.into_value()])?;
         }
-        Ok(Answer::None(info)) => {
+        Ok(Answer::Done(info)) => {
             call(ctx, &callback, [undefined, info.into_value()])?;
         }
         Err(error) => {
@@ -86,7 +86,7 @@ fn unheard<'js>(
             (Some(response), Some(rows)) => response.append(ctx, run, &text(ctx, &rows)?),
             _ => Ok(()),
         },
-        Ok(Answer::Some(..) | Answer::None(_)) => Ok(()),
+        Ok(Answer::Value(..) | Answer::Done(_)) => Ok(()),
     }
 }
 
@@ -106,24 +106,24 @@ fn answer<'js>(
                 if_match: if_match.as_deref(),
             };
             match host.write(write) {
-                Ok(item) => Ok(Answer::Some(parse(ctx, &item.text)?, info(ctx, target.status())?)),
+                Ok(item) => Ok(Answer::Value(parse(ctx, &item.text)?, info(ctx, target.status())?)),
                 Err(error) => Err(error),
             }
         }
         Operation::Read { link, if_none_match } => {
             match host.read(link.as_host(), if_none_match.as_deref()) {
-                Ok(Some(item)) => Ok(Answer::Some(parse(ctx, &item.text)?, info(ctx, 200)?)),
+                Ok(Some(item)) => Ok(Answer::Value(parse(ctx, &item.text)?, info(ctx, 200)?)),
                 Ok(None) => {
                     let info = info(ctx, 304)?;
                     info.set("notModified", true)?;
-                    Ok(Answer::Some(Value::new_undefined(ctx.clone()), info))
+                    Ok(Answer::Value(Value::new_undefined(ctx.clone()), info))
                 }
                 Err(error) => Err(error),
             }
         }
         Operation::Delete { link, if_match } => {
             match host.delete(link.as_host(), if_match.as_deref()) {
-                Ok(()) => Ok(Answer::None(info(ctx, 204)?)),
+                Ok(()) => Ok(Answer::Done(info(ctx, 204)?)),
                 Err(error) => Err(error),
             }
         }
@@ -168,7 +168,7 @@ fn feed_info<'js>(ctx: &Ctx<'js>, continuation: Option<String>) -> JsResult<Obje
 
 fn rows<'js>(ctx: &Ctx<'js>, page: HostPage) -> JsResult<Answer<'js>> {
     let info = feed_info(ctx, page.continuation)?;
-    Ok(Answer::Some(to_array(ctx, parse_all(ctx, &page.rows)?)?, info))
+    Ok(Answer::Value(to_array(ctx, parse_all(ctx, &page.rows)?)?, info))
 }
 
 fn parse_all<'js>(ctx: &Ctx<'js>, rows: &[String]) -> JsResult<Vec<Value<'js>>> {
@@ -239,7 +239,7 @@ fn sorted<'js>(
         None => 0,
         Some(token) => match token.strip_prefix(SORTED).and_then(|given| given.parse().ok()) {
             Some(given) => given,
-            None => return Err(crate::bridge::throw(ctx, 400, "Invalid Continuation Token")),
+            None => return Err(throw(ctx, 400, "Invalid Continuation Token")),
         },
     };
     let mut rows = Vec::new();

@@ -81,7 +81,8 @@ fn pluck<'js>(ctx: &Ctx<'js>, row: &Value<'js>, name: &str) -> JsResult<Value<'j
 
 /// A sort key: undefined, null, booleans, numbers, strings, then all else, as in an ORDER BY.
 enum Key {
-    Rank(u8),
+    Undefined,
+    Null,
     Bool(bool),
     Number(f64),
     Text(String),
@@ -91,9 +92,9 @@ enum Key {
 impl Key {
     fn of<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> JsResult<Key> {
         Ok(if value.is_undefined() {
-            Key::Rank(0)
+            Key::Undefined
         } else if value.is_null() {
-            Key::Rank(1)
+            Key::Null
         } else if let Some(flag) = value.as_bool() {
             Key::Bool(flag)
         } else if let Some(number) = value.as_number() {
@@ -107,7 +108,8 @@ impl Key {
 
     fn rank(&self) -> u8 {
         match self {
-            Key::Rank(rank) => *rank,
+            Key::Undefined => 0,
+            Key::Null => 1,
             Key::Bool(_) => 2,
             Key::Number(_) => 3,
             Key::Text(_) => 4,
