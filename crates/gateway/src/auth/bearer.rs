@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use partita_model::Value;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use subtle::ConstantTimeEq;
 
 use super::master_key::percent_decode;
 use super::{AuthError, Key, Keys, Principal};
@@ -134,8 +135,9 @@ pub fn verify_emulator(
     }
     let sent = std::str::from_utf8(&token.signature).ok().and_then(|text| Key::parse(text).ok());
     // What two keys make of one message tells whether they are the same, and nothing about them.
-    let mark = |key: &Key| key.sign(EMULATOR_KEY_ID.as_bytes());
-    let same = sent.zip(keys.primary.as_ref()).is_some_and(|(sent, own)| mark(&sent) == mark(own));
+    let mark = |key: &Key| key.mac(EMULATOR_KEY_ID.as_bytes());
+    let is_same = |(sent, own): (Key, &Key)| bool::from(mark(&sent).ct_eq(&mark(own)));
+    let same = sent.zip(keys.primary.as_ref()).is_some_and(is_same);
     if !same {
         return Some(Err(refused("its signature is not the account's primary key")));
     }
