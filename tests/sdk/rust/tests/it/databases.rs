@@ -43,6 +43,34 @@ fn a_container_has_as_many_feed_ranges_as_its_throughput_asks_for() {
 }
 
 #[test]
+fn containers_are_found_and_keys_lie_in_their_ranges() {
+    on_one_runtime(async {
+        for variation in VARIATIONS {
+            let (database, container) = container(variation, "/pk".into()).await;
+            let query = Query::from("SELECT * FROM root r WHERE r.id = 'items'");
+            let found = database.query_containers(query, None).await.unwrap();
+            let found: Vec<_> = found.try_collect().await.unwrap();
+            assert_eq!(found.len(), 1, "{variation:?}");
+
+            let ranges = container.read_feed_ranges(None).await.unwrap();
+            for n in 0..10 {
+                let (key, id) = (format!("key-{n}"), format!("{n}"));
+                let body = serde_json::json!({"id": id, "pk": key});
+                let created = container.create_item(&key, &id, body, None).await.unwrap();
+                let of_key = container.feed_range_from_partition_key(&key, None).await.unwrap();
+                assert_eq!(of_key.len(), 1, "{variation:?}");
+                let homes = ranges.iter().filter(|range| range.overlaps(&of_key[0]));
+                assert_eq!(homes.count(), 1, "{key}, {variation:?}");
+                let token = created.headers().session_token().unwrap().clone();
+                let known = [(of_key[0].clone(), token)];
+                assert!(container.get_latest_session_token(&known, &of_key[0]).is_ok());
+            }
+            database.delete(None).await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn container_properties_survive_a_round_trip() {
     on_one_runtime(async {
         for variation in VARIATIONS {
