@@ -60,9 +60,10 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Fai
     let container = reply.container.as_deref();
     if let Some(served) = &reply.served {
         put_served(&mut headers, served);
-        if let Some(container) = container {
-            put_owner(&mut headers, container, frame.address);
-        }
+    }
+    let is_script = matches!(reply.result, Ok(Outcome::Script { .. } | Outcome::Scripts { .. }));
+    if let Some(container) = container.filter(|_| reply.served.is_some() || is_script) {
+        put_owner(&mut headers, container, frame.address);
     }
     if let Some(log) = &reply.log {
         headers::put(&mut headers, headers::SCRIPT_LOG, encode(log));

@@ -52,6 +52,7 @@ fn scripts_live_from_create_to_delete() {
         );
         assert_eq!(created.header("etag"), Some(created.member("_etag").as_str()));
         assert_eq!(created.member("body"), "function f() { return 1; }");
+        assert_eq!(created.header("x-ms-alt-content-path"), Some("dbs/d/colls/c"));
         if segment == "triggers" {
             assert_eq!(created.member("triggerType"), "pre", "as it was sent");
             assert_eq!(created.member("triggerOperation"), "all");

@@ -6,7 +6,7 @@ use partita_engine::{
     Access, Context, DatabasePath, Grant, KeyRequired, PartitionSettings, Permission, PermissionOp,
     Scope, SplitAt, ThroughputMode, UserOp, UserPath, block_on,
 };
-use partita_model::ErrorKind;
+use partita_model::{ErrorKind, ItemRid};
 
 use super::*;
 
@@ -325,4 +325,24 @@ fn a_split_in_the_middle_of_a_run_is_followed() {
     let found = bench.read("2", r#"["a"]"#);
     assert_eq!(harness_body(&found).get("n").unwrap().to_json(), "3");
     bench.assert_whole();
+}
+
+#[test]
+fn resource_ids_that_failing_runs_took_are_not_given_out_again() {
+    let (bench, _) = scripted(unthrottled());
+    bench.make_container(400, KEY_PK);
+    let creates: String =
+        (0..3_000).map(|n| format!(r#"["create",{{"id":"{n}","pk":"a"}}],"#)).collect();
+    for _ in 0..3 {
+        run(&bench, &format!(r#"[{creates}["throw","in vain"]]"#)).result.unwrap_err();
+    }
+    let rid = |reply: &Reply| {
+        let rid = text(&crate::harness::body(reply), "_rid");
+        ItemRid::parse(&rid).unwrap().item
+    };
+    let before = rid(&bench.create(r#"{"id":"1","pk":"a"}"#));
+    bench.delete("1", r#"["a"]"#).result.unwrap();
+    let bench = bench.reopened();
+    let after = rid(&bench.create(r#"{"id":"1","pk":"a"}"#));
+    assert!(before > 9_000 && after > before, "{after} after {before}");
 }

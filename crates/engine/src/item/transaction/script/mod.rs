@@ -70,6 +70,7 @@ impl Database {
         run: impl FnMut(&mut Host<'_>, &mut Option<String>) -> Result<T> + Send,
     ) -> Result<T> {
         self.admit_once(work, home.partition())?;
+        self.give_way(home.partition().id).await;
         let done = self.transact_admitted(work, home, run).await;
         // A run costs a look, and what its operations cost.
         work.usage = one_read();
