@@ -1,11 +1,14 @@
 //! The door itself: authenticate, read the request, let the database do it, write the response.
 //!
 //! The only file that says `async`. Operations on single items run right here, on the thread that
-//! read the request; pages and changes of the catalog go to the worker pool.
+//! read the request; pages and changes of the catalog go to the worker pool, and batches up to
+//! their commit.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -255,6 +258,7 @@ impl NoSqlDoor {
     async fn execute(&self, op: Op, context: Context, runs: Runs) -> Result<Reply, Error> {
         let length = match runs {
             Runs::Inline => return Ok(self.database.execute(op, &context).await),
+            Runs::UntilItWaits => return self.begin_in_pool(op, context).await,
             Runs::Briefly => JobLength::Brief,
             Runs::InPool => JobLength::Long,
             Runs::Scripts => JobLength::Waiting,
@@ -266,14 +270,23 @@ impl NoSqlDoor {
             let _turn = turn;
             block_on(database.execute(op, &context))
         };
-        self.pool.run(length, work).await.map_err(|error| match error {
-            PoolError::Full { .. } => Error::unavailable(
-                "The server has more requests than it can work on: retry after a moment.",
-            ),
-            PoolError::Panicked(_) => Error::internal(
-                "An internal error stopped this request; the server's log has the details.",
-            ),
-        })
+        self.pool.run(length, work).await.map_err(refused)
+    }
+
+    /// Prepares in the pool, and waits for the commit here: a thread of the pool that waits for the
+    /// disk, or for the end of a split, is missing there.
+    async fn begin_in_pool(&self, op: Op, context: Context) -> Result<Reply, Error> {
+        let database = Arc::clone(&self.database);
+        let mut running = Box::pin(async move { database.execute(op, &context).await });
+        let begin =
+            move || match running.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
+                Poll::Ready(reply) => ControlFlow::Break(reply),
+                Poll::Pending => ControlFlow::Continue(running),
+            };
+        match self.pool.run(JobLength::Brief, begin).await.map_err(refused)? {
+            ControlFlow::Break(reply) => Ok(reply),
+            ControlFlow::Continue(running) => Ok(running.await),
+        }
     }
 
     /// The sizes of a container's partitions.
@@ -339,6 +352,18 @@ impl Door for NoSqlDoor {
 }
 
 /// Failures of the server, as opposed to its clients'. What was refused as unsupported is no news.
+/// What a client hears of a pool that did not do its job.
+fn refused(error: PoolError) -> Error {
+    match error {
+        PoolError::Full { .. } => Error::unavailable(
+            "The server has more requests than it can work on: retry after a moment.",
+        ),
+        PoolError::Panicked(_) => Error::internal(
+            "An internal error stopped this request; the server's log has the details.",
+        ),
+    }
+}
+
 fn log_failure(failure: &Failure, operation: &str, activity_id: &str) {
     let (status, message) = (failure.status.as_u16(), &failure.message);
     match failure.status {

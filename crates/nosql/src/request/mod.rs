@@ -218,8 +218,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
         Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::Scripts),
         Op::Triggered { write, .. } => (profile(write).0, Runs::Scripts),
-        Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::InPool),
-        Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::InPool),
+        Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::UntilItWaits),
+        Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::UntilItWaits),
     }
 }
 
@@ -230,6 +230,8 @@ pub(crate) enum Runs {
     Inline,
     /// A page that is mostly made in a moment: it does not wait behind queries.
     Briefly,
+    /// The same up to its commit, for which no thread waits.
+    UntilItWaits,
     InPool,
     /// It waits for scripts, which run in processes of their own.
     Scripts,
