@@ -16,20 +16,23 @@ const MERGED: [&str; 7] = [
 ];
 
 #[test]
-fn what_a_client_must_merge_goes_back_with_its_plan() {
-    let bench = filled(30_000);
-    for text in MERGED {
-        let reply = run(&bench, as_service(text));
-        let ErrorKind::NotServedDirectly { plan } = error(&reply) else { panic!("{text}") };
-        assert!(json(&plan).get("queryInfo").is_some(), "{plan}");
+fn what_a_client_must_merge_goes_back_with_its_plan_however_few_partitions_there_are() {
+    for throughput in THROUGHPUTS {
+        let bench = filled(throughput);
+        for text in MERGED {
+            let reply = run(&bench, as_service(text));
+            let ErrorKind::NotServedDirectly { plan } = error(&reply) else { panic!("{text}") };
+            assert!(json(&plan).get("queryInfo").is_some(), "{plan}");
+        }
     }
 }
 
 #[test]
-fn one_partition_answers_everything() {
+fn the_only_range_is_answered_like_the_whole() {
     let bench = filled(400);
     for text in MERGED {
-        assert_eq!(sorted(all(&bench, &as_service(text))), sorted(all(&bench, &global(text))));
+        let whole = QueryRequest { scope: range(0), ..as_service(text) };
+        assert_eq!(sorted(all(&bench, &whole)), sorted(all(&bench, &global(text))));
     }
 }
 
