@@ -7,8 +7,8 @@
 //! How a run goes, in reading order:
 //!
 //! 1. `runtime.rs` makes a machine (`machine.rs`): a JavaScript heap of its own for this one run,
-//!    with its limits of time, memory and stack. Nothing of it outlives the run, so that no script can
-//!    leave anything behind for the next one.
+//!    with its limits of time, memory and stack. Nothing of it outlives the run, so that no script
+//!    can leave anything behind for the next one.
 //! 2. `context.rs` puts the server-side API into it: `getContext()`, `__`, `console` and
 //!    `ErrorCodes`. Its functions are native, so a script that changes built-in objects changes
 //!    nothing for them. `collection.rs`, `chain.rs` and `message.rs` have the methods.
