@@ -7,8 +7,8 @@
 //!
 //! A token says all there is to know about it and is signed; the server keeps nothing. What it is
 //! for is the door's business and opaque here. The signing key is derived from the account's first
-//! read-write key, so tokens end with that key, and no signature made for a token is ever good as
-//! the signature of a request.
+//! read-write key, so tokens end when that key is neither primary nor secondary any more, and no
+//! signature made for a token is ever good as the signature of a request.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
