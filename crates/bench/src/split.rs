@@ -322,6 +322,7 @@ fn follow(run: &Run, from: &mut ChangesFrom) -> Result<()> {
             from: from.clone(),
             since: None,
             items_max: None,
+            listen: false,
         };
         let op = Op::ReadChanges { container: path(), request: Box::new(request) };
         match ask(run, op)? {

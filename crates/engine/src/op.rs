@@ -43,6 +43,7 @@ pub use users::{PermissionOp, PermissionPath, UserOp, UserPath};
 use crate::catalog::{
     Container, Database as DatabaseResource, EncryptionKey, Offer, Permission, StoredScript, User,
 };
+pub use crate::changes::NextChange;
 
 /// A database by name or resource id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -475,6 +476,8 @@ pub enum Outcome {
         etag: String,
         /// The page ended before the end of the feed.
         more: bool,
+        /// Ends when it is worth looking again, if that was asked for.
+        next: Option<NextChange>,
     },
     /// Rows as JSON texts.
     Query {

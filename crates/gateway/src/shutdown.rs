@@ -4,8 +4,10 @@
 //! connections close. *Stopped*: what is still open is cut. A [`Shutdown`] is a handle to both; the
 //! listener and every connection watch it. [`Signals`] turns SIGTERM and Ctrl-C into steps.
 
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -42,6 +44,16 @@ impl Shutdown {
     /// Was draining or stopping asked for?
     pub fn is_draining(&self) -> bool {
         *self.sender.borrow() >= Phase::Draining
+    }
+
+    /// Waits for something, but not longer than this, and not once the server is to stop: then the
+    /// answer is false.
+    pub async fn pause(&self, limit: Duration, awaited: impl Future<Output = ()>) -> bool {
+        let mut watch = self.watch();
+        tokio::select! {
+            () = reached(&mut watch, Phase::Draining) => false,
+            _ = tokio::time::timeout(limit, awaited) => true,
+        }
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Phase> {

@@ -7,6 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use partita_engine::{Demand, EtagPattern, Indexing, KeyRequired, PageRequest, Priority};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 
+use crate::long_poll::WAIT_SECONDS_MAX;
+
 // Both ways.
 pub(crate) const ACTIVITY_ID: HeaderName = HeaderName::from_static("x-ms-activity-id");
 pub(crate) const CONTINUATION: HeaderName = HeaderName::from_static("x-ms-continuation");
@@ -259,10 +261,25 @@ impl<'a> Headers<'a> {
 
     /// Does the client want no body in the answer to a write?
     pub(crate) fn minimal(self) -> Result<bool> {
-        let preferred = self.text(&PREFER)?.is_some_and(|text| {
-            text.split([',', ';']).any(|part| part.trim().eq_ignore_ascii_case("return=minimal"))
-        });
+        let returns = self.preference("return")?;
+        let preferred = returns.is_some_and(|text| text.eq_ignore_ascii_case("minimal"));
         Ok(preferred || self.flag_if_there(&CONTENT_ON_WRITE)? == Some(false))
+    }
+
+    /// How long may an answer wait until there is something to tell? A wish, as all preferences:
+    /// who wants more than is possible, or nothing that can be understood, is not refused.
+    pub(crate) fn wait_seconds(self) -> Result<u64> {
+        let seconds = self.preference("wait")?.and_then(|text| text.parse::<u64>().ok());
+        Ok(seconds.unwrap_or(0).min(WAIT_SECONDS_MAX))
+    }
+
+    /// The value of a preference in `Prefer` (RFC 7240).
+    fn preference(self, name: &str) -> Result<Option<&'a str>> {
+        let text = self.text(&PREFER)?.unwrap_or_default();
+        Ok(text.split([',', ';']).find_map(|part| {
+            let (key, value) = part.split_once('=')?;
+            key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"'))
+        }))
     }
 
     /// Shall the item be indexed?
@@ -366,6 +383,17 @@ mod tests {
     }
 
     #[test]
+    fn a_preference_to_wait_is_in_seconds_and_bounded() {
+        let read = |text| Headers(&with(PREFER, text)).wait_seconds();
+        assert_eq!(read("wait=5"), Ok(5));
+        assert_eq!(read("return=minimal; Wait = \"7\""), Ok(7));
+        assert_eq!(read("wait=86400"), Ok(WAIT_SECONDS_MAX));
+        for not_understood in ["wait", "wait=soon", "wait=-1", "waiting=5", "return=minimal"] {
+            assert_eq!(read(not_understood), Ok(0), "{not_understood}");
+        }
+    }
+
+    #[test]
     fn page_sizes_are_minus_one_or_positive() {
         let read = |text| Headers(&with(MAX_ITEM_COUNT, text)).page().map(|page| page.items_max);
         assert_eq!(read("-1"), Ok(Some(u32::MAX as usize)));
@@ -389,6 +417,7 @@ mod tests {
         assert_eq!(Headers(&with(PREFER, "return=minimal")).minimal(), Ok(true));
         assert_eq!(Headers(&with(PREFER, "respond-async, Return=Minimal")).minimal(), Ok(true));
         assert_eq!(Headers(&with(PREFER, "return=representation")).minimal(), Ok(false));
+        assert_eq!(Headers(&with(PREFER, "wait=5, return=minimal")).minimal(), Ok(true));
         assert_eq!(Headers(&with(CONTENT_ON_WRITE, "False")).minimal(), Ok(true));
         assert_eq!(Headers(&with(CONTENT_ON_WRITE, "true")).minimal(), Ok(false));
     }

@@ -13,11 +13,12 @@
 //!   error     ErrorKind           → status, sub-status, code, body
 //! ```
 //!
-//! [`NoSqlDoor`] in `service` strings these together; it is the only file that says `async`, all
-//! others are plain functions. `headers` holds every header name once, `account` answers `GET /`,
-//! `admin` is about partitions (`/_partita/`), `controls` is for those who test a program (faults,
-//! a clock that can be put forward), `session` and `text` write session tokens and other
-//! short header texts, `token` is what the resource tokens of permissions say.
+//! [`NoSqlDoor`] in `service` strings these together; only it and `long_poll`, for readers of the
+//! change feed who wait, say `async`, all others are plain functions. `headers` holds every header
+//! name once, `account` answers `GET /`, `admin` is about partitions (`/_partita/`), `controls` is
+//! for those who test a program (faults, a clock that can be put forward), `session` and `text`
+//! write session tokens and other short header texts, `token` is what the resource tokens of
+//! permissions say.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
 //! Of the service's response headers, those that no client reads and that would only describe
@@ -33,6 +34,7 @@ mod error;
 mod feature;
 mod headers;
 mod link;
+mod long_poll;
 mod request;
 mod response;
 mod service;

@@ -1,6 +1,6 @@
 //! The door itself: authenticate, read the request, let the database do it, write the response.
 //!
-//! The only file that says `async`. Operations on single items run right here, on the thread that
+//! Operations on single items run right here, on the thread that
 //! read the request; pages and changes of the catalog go to the worker pool, and batches up to
 //! their commit.
 
@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -16,7 +17,7 @@ use partita_engine::{
     Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
 use partita_gateway::{
-    Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Telemetry,
+    Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Shutdown, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -49,6 +50,8 @@ pub struct NoSqlSettings {
     pub public_endpoint: Option<String>,
     /// Controls for tests, if there are any.
     pub controls: Option<Arc<Controls>>,
+    /// Tells requests that wait for something when to stop it.
+    pub shutdown: Shutdown,
 }
 
 /// The NoSQL protocol on a database.
@@ -102,8 +105,16 @@ impl NoSqlDoor {
         self.settings.public_endpoint = Some(endpoint.to_owned());
     }
 
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.settings.shutdown
+    }
+
+    pub(crate) fn nanos(&self) -> u64 {
+        self.clock.monotonic_nanos()
+    }
+
     async fn answer(&self, mut request: Request) -> Response {
-        let started = self.clock.monotonic_nanos();
+        let started = self.nanos();
         let activity_id = self.activity_id(&request.headers);
         let body = std::mem::take(&mut request.body);
         let mut told = Told::nothing();
@@ -128,7 +139,7 @@ impl NoSqlDoor {
             activity_id: activity_id.to_str().unwrap_or_default(),
             administers: told.administers,
         });
-        let nanos = self.clock.monotonic_nanos().saturating_sub(started);
+        let nanos = self.nanos().saturating_sub(started);
         response::seal(&mut response, activity_id, told.charge, nanos);
         response.delivery = told.delivery;
         let (status, seconds) = (response.status.as_u16(), nanos as f64 / 1e9);
@@ -242,7 +253,13 @@ impl NoSqlDoor {
             }
             _ => None,
         };
-        let reply = self.execute(op, context, runs).await?;
+        let reply = match op {
+            Op::ReadChanges { container, request } if shape.wait_seconds > 0 => {
+                let wait = Duration::from_secs(shape.wait_seconds);
+                self.wait_for_changes(&container, &request, context, wait).await?
+            }
+            op => self.execute(op, context, runs).await?,
+        };
         told.charge = reply.charge;
         let statistics = match sized {
             Some((container, context)) if reply.result.is_ok() => {
@@ -255,7 +272,12 @@ impl NoSqlDoor {
         response::reply(reply, &frame)
     }
 
-    async fn execute(&self, op: Op, context: Context, runs: Runs) -> Result<Reply, Error> {
+    pub(crate) async fn execute(
+        &self,
+        op: Op,
+        context: Context,
+        runs: Runs,
+    ) -> Result<Reply, Error> {
         let length = match runs {
             Runs::Inline => return Ok(self.database.execute(op, &context).await),
             Runs::UntilItWaits => return self.begin_in_pool(op, context).await,

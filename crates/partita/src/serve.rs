@@ -121,20 +121,19 @@ fn serve(
     alerts: &Arc<Counts>,
 ) -> Result<(), Failure> {
     let telemetry = Arc::new(telemetry(&config, &database, alerts));
-    let certificate = Certificate::open(
-        &config.certificate,
-        &config.certificate_names,
-        clock.unix_millis() / 1000,
-    )?;
+    let now = clock.unix_millis() / 1000;
+    let certificate = Certificate::open(&config.certificate, &config.certificate_names, now)?;
     let pool = Pool::new(config.threads, config.threads * JOBS_PER_THREAD)
         .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
     let credentials = Arc::new(Credentials::new(config.trust));
+    let shutdown = Shutdown::new();
     let settings = NoSqlSettings {
         credentials: Arc::clone(&credentials),
         default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
         public_endpoint: config.public_endpoint,
         controls: handed.controls,
+        shutdown: shutdown.clone(),
     };
     let door = NoSqlDoor::new(
         Arc::clone(&database),
@@ -156,7 +155,6 @@ fn serve(
     };
     let runtime = runtime(config.threads)?;
     let drained = runtime.block_on(async {
-        let shutdown = Shutdown::new();
         let no_signals = |error| Failure::other(format!("cannot listen for signals: {error}"));
         let signals = Signals::install().map_err(no_signals)?;
         let reloads = Reloads::install().map_err(no_signals)?;

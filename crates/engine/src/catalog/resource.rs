@@ -9,6 +9,7 @@ use partita_model::{
 use partita_storage::PartitionId;
 
 use super::{KnownShapes, RidSource};
+use crate::changes::Bell;
 use crate::index::ServedPolicy;
 use crate::moves::Growth;
 use crate::throughput::Meter;
@@ -95,6 +96,8 @@ pub struct Partition {
     pub(crate) rids: Arc<RidSource>,
     pub(crate) shapes: Arc<KnownShapes>,
     pub(crate) growth: Arc<Growth>,
+    /// Rung when items have changed.
+    pub(crate) bell: Arc<Bell>,
 }
 
 impl Partition {
@@ -115,6 +118,7 @@ impl Partition {
             rids: Arc::new(RidSource::new(range_id)),
             shapes: Arc::new(KnownShapes::new()),
             growth: Arc::new(Growth::unknown()),
+            bell: Arc::default(),
         }
     }
 
@@ -125,6 +129,7 @@ impl Partition {
         self.rids = Arc::clone(&known.rids);
         self.shapes = Arc::clone(&known.shapes);
         self.growth = Arc::clone(&known.growth);
+        self.bell = Arc::clone(&known.bell);
     }
 }
 

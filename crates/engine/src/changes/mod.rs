@@ -16,13 +16,18 @@
 //! A page that finds nothing goes on looking, for clients take an empty answer for the end. Only
 //! one that has looked at very much returns empty-handed before the end, and says that it is not
 //! through.
+//!
+//! A reader who wants to wait at the end of the feed gets something to wait with (`bell.rs`).
 
+mod bell;
 mod page;
 mod position;
 
 use partita_model::{EpkRange, Error, Lsn, Result};
 use partita_storage::Snapshot;
 
+pub(crate) use self::bell::Bell;
+pub use self::bell::NextChange;
 pub(crate) use self::page::{commits_after, lsn_of};
 
 use self::page::{Page, Part};
@@ -58,7 +63,11 @@ impl Database {
         let mut page = Page::new(self, request);
         let mut reached = Vec::new();
         let mut shares = Vec::with_capacity(parts.len());
+        let mut next = request.listen.then(NextChange::default);
         for (partition, epks) in parts {
+            if let Some(next) = next.as_mut() {
+                next.listen(&partition.bell);
+            }
             let view = self.open_partition(work, partition)?;
             self.check_session(work, partition, view.lsn())?;
             let from = match (&request.from, &after) {
@@ -76,7 +85,7 @@ impl Database {
         let charge = pricing::charge(&work.usage, self.consistency(work.context));
         self.settle_shares(work, charge, &shares, None);
         let etag = Position::of_parts(&reached).to_string();
-        Ok(Outcome::Changes { changes: page.changes, etag, more: page.more })
+        Ok(Outcome::Changes { changes: page.changes, etag, more: page.more, next })
     }
 }
 

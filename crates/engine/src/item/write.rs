@@ -128,6 +128,7 @@ impl Database {
             drop(view);
             match self.store.submit(place.partition().id, prepared.batch).await {
                 Ok(commit) => {
+                    place.partition().bell.ring();
                     place.partition().rids.committed(prepared.mark);
                     self.note_growth(place.partition(), prepared.counts.bytes);
                     work.usage = prepared.counts.usage();

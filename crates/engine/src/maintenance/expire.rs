@@ -52,7 +52,8 @@ impl Database {
         }
         for ticket in tickets {
             match ticket.wait() {
-                Ok(_) | Err(StorageError::Conflict { .. }) => {}
+                Ok(_) => partition.bell.ring(),
+                Err(StorageError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }

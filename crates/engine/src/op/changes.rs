@@ -17,6 +17,8 @@ pub struct ChangesRequest {
     pub since: Option<u64>,
     /// None: the server's choice. What was committed together comes together, even if it is more.
     pub items_max: Option<usize>,
+    /// Return something to wait for the next change with.
+    pub listen: bool,
 }
 
 /// Which changes are told.

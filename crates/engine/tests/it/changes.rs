@@ -32,13 +32,14 @@ impl Reader {
             from: self.from.clone(),
             since: self.since,
             items_max: Some(self.items_max),
+            listen: false,
         });
         bench.run(Op::ReadChanges { container: path(), request })
     }
 
     /// The next page, and whether there is more.
     pub(crate) fn changes(&mut self, bench: &Bench) -> (Vec<ChangedItem>, bool) {
-        let Ok(Outcome::Changes { changes, etag, more }) = self.ask(bench).result else {
+        let Ok(Outcome::Changes { changes, etag, more, .. }) = self.ask(bench).result else {
             panic!("no page for {self:?}");
         };
         self.from = ChangesFrom::Etag(etag);
@@ -331,6 +332,7 @@ fn a_page_has_the_price_of_a_feed_and_a_session() {
         from: ChangesFrom::Beginning,
         since: None,
         items_max: None,
+        listen: false,
     });
     let context =
         Context { session: Some(format!("0:-1#{}", written.next())), ..Context::default() };

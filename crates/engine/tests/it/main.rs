@@ -8,6 +8,7 @@ mod catalog;
 mod changes;
 mod changes_model;
 mod changes_versions;
+mod changes_waiting;
 mod concurrency;
 mod describe;
 mod harness;

@@ -19,6 +19,7 @@ pub(super) fn changes(container: ContainerPath, headers: Headers<'_>) -> Result<
         },
         since: since(headers)?,
         items_max: headers.page()?.items_max,
+        listen: false,
     };
     Ok(Op::ReadChanges { container, request: Box::new(request) })
 }

@@ -67,6 +67,8 @@ pub(crate) struct Shape {
     pub(crate) token_seconds: u64,
     /// Items of the change feed in an envelope.
     pub(crate) wrapped: bool,
+    /// How long to wait at the end of the change feed.
+    pub(crate) wait_seconds: u64,
     /// What is told beside the rows of a query.
     pub(crate) query: QueryShape,
 }
@@ -124,6 +126,7 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
         Link::Items(_) if is_query(incoming)? => return query::shape(headers),
         Link::Items(_) if incoming.method == Method::GET => {
             shape.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
+            shape.wait_seconds = headers.wait_seconds()?;
         }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;

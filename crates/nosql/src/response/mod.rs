@@ -130,7 +130,7 @@ fn success(
             let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
             ok(headers, envelope(&items, container))
         }
-        Outcome::Changes { changes: page, etag, more } => {
+        Outcome::Changes { changes: page, etag, more, next: _ } => {
             changes::page((&page, &etag, more), container, headers, frame.shape.wrapped)
         }
         Outcome::Query { rows, continuation, report } => {

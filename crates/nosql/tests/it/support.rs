@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
-use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Telemetry};
+use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Shutdown, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings, Trust};
 use partita_script::{Limits, QuickJs};
@@ -137,6 +137,7 @@ impl World {
             public_endpoint: None,
             controls: (build == Build::Controlled)
                 .then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
+            shutdown: Shutdown::new(),
         };
         let pool = Pool::new(1, 16).unwrap();
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));

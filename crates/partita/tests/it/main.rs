@@ -11,4 +11,5 @@ mod requests;
 mod scripting;
 mod starting;
 mod stopping;
+mod waiting;
 mod watching;

@@ -86,6 +86,49 @@ impl Account {
         self.post("sprocs", &link, &link, arguments, headers)
     }
 
+    /// Reads the change feed of a container from now on or from an ETag: status, ETag, body.
+    pub(crate) fn changes(
+        &self,
+        database: &str,
+        container: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, String, String) {
+        let link = format!("dbs/{database}/colls/{container}");
+        let (url, signed) = self.signed("GET", "docs", &link, &format!("{link}/docs"));
+        let mut request = agent().get(&url).header("a-im", "Incremental Feed");
+        for (name, value) in
+            signed.iter().map(|(n, v)| (*n, v.as_str())).chain(headers.iter().copied())
+        {
+            request = request.header(name, value);
+        }
+        let mut response = request.call().unwrap();
+        let etag = response.headers().get("etag").map(|etag| etag.to_str().unwrap().to_owned());
+        let body = response.body_mut().read_to_string().unwrap();
+        (response.status().as_u16(), etag.unwrap_or_default(), body)
+    }
+
+    /// The URL of a path, and the headers that open it.
+    fn signed(
+        &self,
+        verb: &str,
+        kind: &str,
+        link: &str,
+        path: &str,
+    ) -> (String, [(&'static str, String); 3]) {
+        #[allow(clippy::disallowed_methods, reason = "the server compares it with its own clock")]
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let date = httpdate::fmt_http_date(UNIX_EPOCH + now);
+        let signed = Signed { verb, resource_type: kind, links: &[], date: &date, http_date: "" };
+        let signature =
+            Key::parse(&self.key).unwrap().sign(string_to_sign(&signed, link).as_bytes());
+        let headers = [
+            ("authorization", format!("type=master&ver=1.0&sig={signature}")),
+            ("x-ms-date", date),
+            ("x-ms-version", "2020-07-15".to_owned()),
+        ];
+        (format!("http://{}/{}", self.address, path.replace(' ', "%20")), headers)
+    }
+
     fn post(
         &self,
         kind: &str,
@@ -94,25 +137,18 @@ impl Account {
         body: &str,
         headers: &[(&str, &str)],
     ) -> (u16, String) {
-        #[allow(clippy::disallowed_methods, reason = "the server compares it with its own clock")]
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let date = httpdate::fmt_http_date(UNIX_EPOCH + now);
-        let signed =
-            Signed { verb: "POST", resource_type: kind, links: &[], date: &date, http_date: "" };
-        let signature =
-            Key::parse(&self.key).unwrap().sign(string_to_sign(&signed, link).as_bytes());
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let url = format!("http://{}/{}", self.address, path.replace(' ', "%20"));
-        let mut request = agent
-            .post(&url)
-            .header("x-ms-date", &date)
-            .header("x-ms-version", "2020-07-15")
-            .header("authorization", format!("type=master&ver=1.0&sig={signature}"));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
+        let (url, signed) = self.signed("POST", kind, link, path);
+        let mut request = agent().post(&url);
+        for (name, value) in
+            signed.iter().map(|(n, v)| (*n, v.as_str())).chain(headers.iter().copied())
+        {
+            request = request.header(name, value);
         }
         let mut response = request.send(body).unwrap();
         (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
     }
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).build().into()
 }

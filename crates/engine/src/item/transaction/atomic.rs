@@ -97,6 +97,7 @@ impl Database {
             match self.store.submit(partition.id, view.into_batch()).await {
                 Ok(commit) => {
                     let mark = members.iter().filter_map(|member| member.rid?.mark).max();
+                    partition.bell.ring();
                     partition.rids.committed(mark);
                     partition.meter.grow(grown);
                     if let Some(served) = work.served.as_mut() {

@@ -103,6 +103,7 @@ impl Database {
             match self.store.submit(home.partition().id, written.batch).await {
                 Ok(commit) => {
                     let partition = home.partition();
+                    partition.bell.ring();
                     partition.rids.committed(written.mark);
                     partition.meter.grow(written.grown);
                     self.note_growth(partition, written.bytes);

@@ -1,0 +1,67 @@
+//! Waiting for the next change, for readers who would ask again at once.
+//!
+//! A reader of the change feed who is at its end gets 304. One who sent `Prefer: wait=N` (RFC 7240)
+//! gets the next change when it happens, or the 304 after N seconds. Meanwhile the request holds
+//! its connection and nothing else: no thread, no view of the data.
+//!
+//! The database says when it is worth looking again. We look at most every [`REST`], whatever
+//! happens in the partition, and at least every [`LOOK`], as a ring of the bell may be missing.
+//! Every look is a read of the feed: it is authorised and charged like one.
+
+use std::time::Duration;
+
+use partita_engine::{ChangesRequest, ContainerPath, Context, NextChange, Op, Outcome, Reply};
+use partita_model::Error;
+
+use crate::request::Runs;
+use crate::service::NoSqlDoor;
+
+/// Longer than this nobody waits: proxies and clients give up on silent connections.
+pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
+
+const REST: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_secs(1);
+
+impl NoSqlDoor {
+    /// Reads the change feed, again and again until there is something or the time is over.
+    pub(crate) async fn wait_for_changes(
+        &self,
+        container: &ContainerPath,
+        request: &ChangesRequest,
+        context: Context,
+        wait: Duration,
+    ) -> Result<Reply, Error> {
+        let started = self.nanos();
+        let mut charged = 0.0;
+        loop {
+            let request = Box::new(ChangesRequest { listen: true, ..request.clone() });
+            let op = Op::ReadChanges { container: container.clone(), request };
+            let mut reply = self.execute(op, context.clone(), Runs::Briefly).await?;
+            reply.charge.0 += charged;
+            charged = reply.charge.0;
+            let waited = Duration::from_nanos(self.nanos().saturating_sub(started));
+            let left = wait.saturating_sub(waited);
+            let Some(next) = next(&mut reply).filter(|_| !left.is_zero()) else { return Ok(reply) };
+            if !self.rest(left, next).await {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Until it is worth looking again; not if the server is to stop.
+    async fn rest(&self, left: Duration, next: NextChange) -> bool {
+        let never = std::future::pending();
+        let shutdown = self.shutdown();
+        shutdown.pause(left.min(LOOK), next).await && shutdown.pause(left.min(REST), never).await
+    }
+}
+
+/// What to wait with at the end of the feed.
+fn next(reply: &mut Reply) -> Option<NextChange> {
+    match reply.result.as_mut() {
+        Ok(Outcome::Changes { changes, more: false, next, .. }) if changes.is_empty() => {
+            next.take()
+        }
+        _ => None,
+    }
+}
