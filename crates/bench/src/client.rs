@@ -1,4 +1,8 @@
 //! The load: connections that send a prepared request and wait for its answer, again and again.
+//!
+//! Requests are signed once and sent as bytes, so that the client's own work is small and the same
+//! for every server. Any server that speaks the protocol can be asked: answers may come in chunks,
+//! and a connection that the server closes after an answer is opened anew for the next request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,9 +14,14 @@ use partita_gateway::auth::{Key, Signed, string_to_sign};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::answer::{self, Answer};
+
 /// The key of the emulators, which a server on loopback accepts by default.
 const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// The header of a body that is a document, or several.
+pub(crate) const JSON: &str = "content-type: application/json\r\n";
 
 /// A request as bytes. The body may differ from one sending to the next.
 #[derive(Clone)]
@@ -35,7 +44,7 @@ impl Template {
         let key = Key::parse(KEY).map_err(|error| anyhow::anyhow!("{error}"))?;
         let signature = key.sign(string_to_sign(&signed, link).as_bytes());
         let token = format!("type=master&ver=1.0&sig={signature}");
-        let token: String = token.bytes().map(|b| format!("%{b:02X}")).collect();
+        let token = escaped(&token);
         let head = format!(
             "{verb} {path} HTTP/1.1\r\nhost: localhost\r\nx-ms-version: 2020-07-15\r\n\
              x-ms-date: {date}\r\nauthorization: {token}\r\n{headers}"
@@ -47,65 +56,80 @@ impl Template {
         format!("{}content-length: {}\r\n\r\n{body}", self.head, body.len()).into_bytes()
     }
 
-    /// The same with the header that names the item's partition key.
+    /// The same with one more header.
+    pub(crate) fn with_header(&self, name: &str, value: &str) -> Template {
+        Template { head: format!("{}{name}: {value}\r\n", self.head) }
+    }
+
+    /// The bytes with the header that names the item's partition key.
     pub(crate) fn bytes_for_key(&self, key: &str, body: &str) -> Vec<u8> {
-        let head = format!("{}x-ms-documentdb-partitionkey: [\"{key}\"]\r\n", self.head);
-        Template { head }.bytes(body)
+        self.with_header("x-ms-documentdb-partitionkey", &format!("[\"{key}\"]")).bytes(body)
     }
 }
 
-/// A kept-alive connection.
+/// As the authorization header wants it.
+fn escaped(token: &str) -> String {
+    let mut escaped = String::with_capacity(token.len() + 16);
+    for character in token.chars() {
+        match character {
+            '=' => escaped.push_str("%3D"),
+            '&' => escaped.push_str("%26"),
+            '+' => escaped.push_str("%2B"),
+            '/' => escaped.push_str("%2F"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A connection that is kept as long as the server keeps it.
 pub(crate) struct Connection {
+    address: SocketAddr,
     stream: TcpStream,
     buffer: Vec<u8>,
+    closed: bool,
 }
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Connection { stream, buffer: Vec::with_capacity(16 << 10) })
+        let stream = connect(address).await?;
+        Ok(Connection { address, stream, buffer: Vec::with_capacity(16 << 10), closed: false })
     }
 
     /// Sends a request and reads the whole response.
-    pub(crate) async fn call(&mut self, request: &[u8]) -> Result<&[u8]> {
+    pub(crate) async fn call(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+        if self.closed {
+            self.stream = connect(self.address).await?;
+        }
+        // Until the answer is whole: whoever gives up in between must not read the rest of it.
+        self.closed = true;
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 bail!("the server closed the connection");
             }
-            if let Some(length) = whole(&self.buffer)
-                && self.buffer.len() >= length
-            {
-                return Ok(&self.buffer);
+            if let Some(extent) = answer::extent(&self.buffer) {
+                self.closed = extent.closes;
+                return Ok(Answer::new(&self.buffer, &extent));
             }
         }
     }
 
-    /// The same, and the answer must be a success.
+    /// The same, and the answer must be a success; then it is the answer's bytes.
     pub(crate) async fn must(&mut self, request: &[u8]) -> Result<Vec<u8>> {
         let answer = self.call(request).await?;
-        if !is_success(answer) {
-            bail!("{}", String::from_utf8_lossy(answer));
+        if !answer.is_success() {
+            bail!("{}", String::from_utf8_lossy(answer.bytes));
         }
-        Ok(answer.to_vec())
+        Ok(answer.bytes.to_vec())
     }
 }
 
-/// The length of the response that begins here, if its headers are complete.
-fn whole(buffer: &[u8]) -> Option<usize> {
-    let end = buffer.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(buffer.get(..end)?).ok()?;
-    let length = head.split("\r\n").find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-    });
-    Some(end + length.unwrap_or(0))
-}
-
-fn is_success(answer: &[u8]) -> bool {
-    answer.starts_with(b"HTTP/1.1 2")
+async fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Makes the n-th request of a connection.
@@ -117,6 +141,8 @@ pub(crate) struct Rate {
     pub(crate) answered: usize,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
+    /// At the percentiles 50, 90, 99, 99.9 and 100.
+    pub(crate) percentiles_ms: [f64; 5],
 }
 
 /// Calls as fast as the answers come, over this many connections.
@@ -140,8 +166,8 @@ pub(crate) async fn load(
                 let bytes = request(connection, n);
                 let sent = Instant::now();
                 let answer = channel.call(&bytes).await?;
-                if !is_success(answer) {
-                    bail!("{}", String::from_utf8_lossy(answer));
+                if !answer.is_success() {
+                    bail!("{}", String::from_utf8_lossy(answer.bytes));
                 }
                 latencies.push(sent.elapsed().as_secs_f64() * 1e3);
                 done.fetch_add(1, Ordering::Relaxed);
@@ -158,26 +184,48 @@ pub(crate) async fn load(
     for task in tasks {
         latencies.extend(task.await??);
     }
-    latencies.sort_by(f64::total_cmp);
-    let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
-    Ok(Rate {
-        per_second: counted as f64 / elapsed,
-        answered: latencies.len(),
-        p50_ms: at(0.5).context("no request was answered")?,
-        p99_ms: at(0.99).context("no request was answered")?,
-    })
+    let percentiles_ms = percentiles(&mut latencies).context("no request was answered")?;
+    let [p50_ms, _, p99_ms, ..] = percentiles_ms;
+    let (per_second, answered) = (counted as f64 / elapsed, latencies.len());
+    Ok(Rate { per_second, answered, p50_ms, p99_ms, percentiles_ms })
+}
+
+/// The parts of the latencies that are kept.
+pub(crate) const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
+
+/// The latencies at [`PERCENTILES`], if there are any.
+pub(crate) fn percentiles(latencies_ms: &mut [f64]) -> Option<[f64; 5]> {
+    latencies_ms.sort_by(f64::total_cmp);
+    let last = latencies_ms.len().checked_sub(1)?;
+    let at = |percent: f64| {
+        let index = (latencies_ms.len() as f64 * percent / 100.0) as usize;
+        latencies_ms.get(index.min(last)).copied().unwrap_or_default()
+    };
+    Some(PERCENTILES.map(at))
 }
 
 /// Makes a database and a container with this throughput, partitioned by `/pk`.
 pub(crate) async fn make_container(address: SocketAddr, throughput: u32) -> Result<()> {
+    make_database(address).await?;
+    make_named(address, "c", throughput).await
+}
+
+/// Makes the database that all containers are in.
+pub(crate) async fn make_database(address: SocketAddr) -> Result<()> {
+    let database = Template::new("POST", "/dbs", "dbs", "", JSON)?;
     let mut connection = Connection::open(address).await?;
-    let json = "content-type: application/json\r\n";
-    let database = Template::new("POST", "/dbs", "dbs", "", json)?;
     connection.must(&database.bytes(r#"{"id":"bench"}"#)).await?;
-    let headers = format!("{json}x-ms-offer-throughput: {throughput}\r\n");
+    Ok(())
+}
+
+/// Makes a container in it, partitioned by `/pk`.
+pub(crate) async fn make_named(address: SocketAddr, name: &str, throughput: u32) -> Result<()> {
+    let headers = format!("{JSON}x-ms-offer-throughput: {throughput}\r\n");
     let container = Template::new("POST", "/dbs/bench/colls", "colls", "dbs/bench", &headers)?;
-    let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-    connection.must(&container.bytes(body)).await?;
+    let body = format!(
+        r#"{{"id":"{name}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}}}"#
+    );
+    Connection::open(address).await?.must(&container.bytes(&body)).await?;
     Ok(())
 }
 
@@ -191,4 +239,17 @@ pub(crate) fn document_for(id: &str, key: &str) -> String {
     let filler = "x".repeat(55);
     let fields: String = (0..10).map(|n| format!(r#","field{n}":"{n}{filler}""#)).collect();
     format!(r#"{{"id":"{id}","pk":"{key}","count":42,"price":12.5,"active":true{fields}}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_latencies() {
+        let mut latencies: Vec<f64> = (0..1_000).rev().map(f64::from).collect();
+        assert_eq!(percentiles(&mut latencies), Some([500.0, 900.0, 990.0, 999.0, 999.0]));
+        assert_eq!(percentiles(&mut [2.0]), Some([2.0; 5]));
+        assert_eq!(percentiles(&mut []), None);
+    }
 }

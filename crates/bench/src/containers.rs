@@ -60,8 +60,8 @@ async fn idle(which: &str, server: &Server, length: Duration) -> Result<()> {
     tokio::time::sleep(length).await;
     let percent = (server.cpu_seconds()? - before) / length.as_secs_f64() * 100.0;
     println!(
-        r#"{{"bench":"idle","store":"{which}","cpu_percent":{percent:.2},"rss_mb":{:.1}}}"#,
-        server.rss_mb()?
+        r#"{{"bench":"idle","store":"{which}","cpu_percent":{percent:.2},"memory_mb":{:.1}}}"#,
+        server.memory_mb()?
     );
     Ok(())
 }

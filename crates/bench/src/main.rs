@@ -1,6 +1,7 @@
 //! Measures Partita against limits on the same machine in the same run.
 //!
 //! ```text
+//! partita-bench compare      everything : PostgreSQL, two emulators, the machine's own limits
 //! partita-bench read         point reads over HTTP : a bare hyper server, same bytes
 //! partita-bench create       durable creates over HTTP : the raw engine, same batches and groups
 //! partita-bench queries      queries over a million documents : PostgreSQL with the same ones
@@ -19,17 +20,24 @@
 #![allow(clippy::print_stdout, reason = "the results are this program's output")]
 #![allow(clippy::disallowed_methods, reason = "measuring needs the clock")]
 
+mod answer;
 mod bare;
 mod client;
+mod compare;
 mod containers;
 mod create;
+mod data;
 mod partitions;
 mod postgres;
+mod process;
 mod queries;
+mod questions;
+mod random;
 mod raw;
 mod read;
 mod server;
 mod split;
+mod system;
 mod throughput;
 mod transactions;
 
@@ -52,6 +60,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
+    /// Everything below and more, against PostgreSQL, two emulators and the machine's own limits.
+    Compare(compare::CompareOptions),
     /// Point reads of a 1 KB item, against a bare hyper server that returns the same bytes.
     Read(Options),
     /// Durable creates with 15 indexed properties, against the raw engine.
@@ -86,8 +96,8 @@ struct Options {
     #[arg(long, default_value_t = 64)]
     connections: usize,
     /// Seconds of each measurement.
-    #[arg(long, default_value_t = 5)]
-    seconds: u64,
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
     /// Measurements of each side.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -106,7 +116,7 @@ struct QueryOptions {
     keep: bool,
     /// Documents of about 1 KB.
     #[arg(long, default_value_t = 1_000_000)]
-    documents: usize,
+    documents: u64,
     /// Askings of each question that count, at least.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -136,7 +146,7 @@ struct SplitOptions {
 
 impl Options {
     fn length(&self) -> Duration {
-        Duration::from_secs(self.seconds)
+        Duration::from_secs_f64(self.seconds)
     }
 }
 
@@ -145,6 +155,7 @@ fn main() -> Result<()> {
     partita_gateway::start_logging(&told, partita_gateway::LogFormat::Text)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match Arguments::parse().what {
+        What::Compare(options) => runtime.block_on(compare::run(&options)),
         What::Read(options) => runtime.block_on(read::run(&options)),
         What::Create(options) => runtime.block_on(create::run(&options)),
         What::Queries(options) => runtime.block_on(queries::run(&options)),

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::client::{Connection, MakeRequest, Template, document, load, make_container};
+use crate::client::{
+    Connection, JSON, MakeRequest, Rate, Template, document, load, make_container,
+};
 use crate::read::{ITEMS, fill, read_request, scratch};
 use crate::server::Server;
 use crate::{Options, median};
@@ -22,17 +24,57 @@ const RU_PER_PARTITION: u32 = 6_000;
 /// No more partitions come with a container's creation; further ones are made by splitting.
 const CREATED_MAX: u32 = 128;
 
-/// Tenths of a second that splitting may take.
-const WAITS_MAX: usize = 1_200;
+/// How often, and between what times, it is looked whether splitting is done.
+const WAITS_MAX: usize = 6_000;
+const WAIT: Duration = Duration::from_millis(20);
 
-struct Side {
-    partitions: u32,
+/// A number of partitions, and what was measured of it: the server's answers per second, and its
+/// processor time for each.
+pub(crate) struct Side {
+    pub(crate) partitions: u32,
     server: Server,
-    reads: Vec<f64>,
-    writes: Vec<f64>,
+    pub(crate) reads: Vec<Measured>,
+    pub(crate) writes: Vec<Measured>,
+}
+
+pub(crate) struct Measured {
+    pub(crate) rate: Rate,
+    pub(crate) cpu_us: f64,
 }
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
+    let sides = measure_all(options).await?;
+    for side in &sides {
+        side.reads.iter().for_each(|measured| tell(side, "reads", measured));
+        side.writes.iter().for_each(|measured| tell(side, "writes", measured));
+    }
+    let rates = |part: fn(&Side) -> &Vec<Measured>| -> Vec<f64> {
+        let rate = |side: &Side| {
+            median(part(side).iter().map(|measured| measured.rate.per_second).collect())
+        };
+        sides.iter().map(rate).collect()
+    };
+    for (what, rates) in
+        [("reads", rates(|side| &side.reads)), ("writes", rates(|side| &side.writes))]
+    {
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let flat = least / most;
+        println!(r#"{{"bench":"partitions","what":"{what}","least_to_most":{flat:.3}}}"#);
+    }
+    Ok(())
+}
+
+fn tell(side: &Side, what: &str, measured: &Measured) {
+    let Measured { rate, cpu_us } = measured;
+    println!(
+        r#"{{"bench":"partitions","partitions":{},"what":"{what}","per_second":{:.0},"p50_ms":{:.3},"p99_ms":{:.3},"server_cpu_us":{cpu_us:.1}}}"#,
+        side.partitions, rate.per_second, rate.p50_ms, rate.p99_ms
+    );
+}
+
+/// Fills a server for each number of partitions, and measures all in turns.
+pub(crate) async fn measure_all(options: &Options) -> Result<Vec<Side>> {
     let scratch = scratch(options.data_dir.as_deref(), "partitions")?;
     let mut sides = Vec::new();
     for partitions in PARTITIONS {
@@ -49,63 +91,60 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let (reads, writes) = (read_requests()?, write_requests()?);
     for _ in 0..options.rounds {
         for side in &mut sides {
-            let read = measure("reads", side, options, &reads).await?;
+            let read = measure(side, options, &reads).await?;
             side.reads.push(read);
-            let write = measure("writes", side, options, &writes).await?;
+            let write = measure(side, options, &writes).await?;
             side.writes.push(write);
         }
     }
-    let reads: Vec<f64> = sides.iter().map(|side| median(side.reads.clone())).collect();
-    let writes: Vec<f64> = sides.iter().map(|side| median(side.writes.clone())).collect();
-    for (what, rates) in [("reads", reads), ("writes", writes)] {
-        let most = rates.iter().copied().fold(0.0, f64::max);
-        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        let flat = least / most;
-        println!(r#"{{"bench":"partitions","what":"{what}","least_to_most":{flat:.3}}}"#);
-    }
-    drop(sides);
     std::fs::remove_dir_all(&scratch)?;
-    Ok(())
+    Ok(sides)
 }
 
 /// Splits every partition in two, and waits until it is done.
 async fn split_all(server: &Server, count: u32) -> Result<()> {
-    let mut connection = Connection::open(server.address).await?;
-    let json = "content-type: application/json\r\n";
     for id in 0..count {
-        let link = format!("_partita/databases/bench/containers/c/partitions/{id}/split");
-        let split = Template::new("POST", &format!("/{link}"), "_partita", &link, json)?;
-        connection.must(&split.bytes(r#"{"mode":"midpoint"}"#)).await?;
+        split(server, "c", id, "midpoint").await?;
     }
-    let path = "dbs/bench/colls/c";
-    let ranges = Template::new("GET", &format!("/{path}/pkranges"), "pkranges", path, "")?;
-    let all = format!(r#""_count":{}"#, count * 2);
+    wait_for_partitions(server, "c", count * 2).await
+}
+
+/// Tells the server to split a partition.
+pub(crate) async fn split(server: &Server, container: &str, id: u32, mode: &str) -> Result<()> {
+    let link = format!("_partita/databases/bench/containers/{container}/partitions/{id}/split");
+    let split = Template::new("POST", &format!("/{link}"), "_partita", &link, JSON)?;
+    let body = format!(r#"{{"mode":"{mode}"}}"#);
+    Connection::open(server.address).await?.must(&split.bytes(&body)).await?;
+    Ok(())
+}
+
+/// Waits until a container has so many.
+pub(crate) async fn wait_for_partitions(
+    server: &Server,
+    container: &str,
+    count: u32,
+) -> Result<()> {
+    let mut connection = Connection::open(server.address).await?;
+    let path = format!("dbs/bench/colls/{container}");
+    let ranges = Template::new("GET", &format!("/{path}/pkranges"), "pkranges", &path, "")?;
+    let all = format!(r#""_count":{count}"#);
     for _ in 0..WAITS_MAX {
         let answer = connection.must(&ranges.bytes("")).await?;
         if String::from_utf8_lossy(&answer).contains(&all) {
             return Ok(());
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(WAIT).await;
     }
     anyhow::bail!("the partitions were not split in time")
 }
 
-async fn measure(
-    what: &str,
-    side: &Side,
-    options: &Options,
-    requests: &MakeRequest,
-) -> Result<f64> {
+async fn measure(side: &Side, options: &Options, requests: &MakeRequest) -> Result<Measured> {
     let server = &side.server;
     let before = server.cpu_seconds()?;
     let rate =
         load(server.address, options.connections, options.length(), Arc::clone(requests)).await?;
     let cpu = (server.cpu_seconds()? - before) * 1e6 / rate.answered as f64;
-    println!(
-        r#"{{"bench":"partitions","partitions":{},"what":"{what}","per_second":{:.0},"p50_ms":{:.3},"p99_ms":{:.3},"server_cpu_us":{cpu:.1}}}"#,
-        side.partitions, rate.per_second, rate.p50_ms, rate.p99_ms
-    );
-    Ok(rate.per_second)
+    Ok(Measured { rate, cpu_us: cpu })
 }
 
 fn read_requests() -> Result<MakeRequest> {

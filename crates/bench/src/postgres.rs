@@ -6,12 +6,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tokio_postgres::{Client, NoTls};
 
 /// Where Debian puts the programs of PostgreSQL 15.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// A server that is not ready after so long will not be.
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// A running cluster.
 pub(crate) struct Postgres {
@@ -22,9 +26,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// The cluster in this directory; made if there is none.
     pub(crate) fn start(directory: &Path) -> Result<Postgres> {
-        if !Path::new(PROGRAMS).join("initdb").exists() {
-            bail!("PostgreSQL 15 is not installed: apt-get install postgresql-15");
-        }
+        Postgres::program("initdb")?;
         std::fs::create_dir_all(directory)?;
         let directory = directory.canonicalize()?;
         give_away(&directory)?;
@@ -36,12 +38,14 @@ impl Postgres {
         let settings = format!(
             "-p {port} -k {} -c listen_addresses=127.0.0.1 -c shared_buffers=4GB \
              -c effective_cache_size=12GB -c work_mem=256MB -c maintenance_work_mem=1GB \
-             -c max_wal_size=8GB -c jit=off -c random_page_cost=1.1",
+             -c max_wal_size=8GB -c max_connections=200 -c jit=off -c random_page_cost=1.1",
             text(&directory)?
         );
         let log = directory.join("log");
-        run("pg_ctl", &["-D", text(&data)?, "-l", text(&log)?, "-w", "-o", &settings, "start"])?;
-        Ok(Postgres { directory, port })
+        run("pg_ctl", &["-D", text(&data)?, "-l", text(&log)?, "-W", "-o", &settings, "start"])?;
+        let started = Postgres { directory, port };
+        started.wait()?;
+        Ok(started)
     }
 
     /// A connection over TCP, as a client of the other side has it.
@@ -50,6 +54,45 @@ impl Postgres {
         let (client, connection) = tokio_postgres::connect(&settings, NoTls).await?;
         tokio::spawn(connection);
         Ok(client)
+    }
+}
+
+impl Postgres {
+    /// The path of one of its programs, if PostgreSQL is installed.
+    pub(crate) fn program(name: &str) -> Result<PathBuf> {
+        let path = Path::new(PROGRAMS).join(name);
+        if !path.exists() {
+            bail!("PostgreSQL 15 is not installed: apt-get install postgresql-15");
+        }
+        Ok(path)
+    }
+
+    /// Waits until the server says in its file that it takes connections. The usual way,
+    /// `pg_ctl -w`, looks ten times a second, which is too seldom to time a start.
+    fn wait(&self) -> Result<()> {
+        let begun = Instant::now();
+        let file = self.directory.join("data/postmaster.pid");
+        while begun.elapsed() < START_MAX {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            if text.lines().any(|line| line.trim() == "ready") {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        bail!("PostgreSQL does not start; see {}", self.directory.join("log").display())
+    }
+
+    /// Ends it with everything written down.
+    pub(crate) fn end(self) -> Result<()> {
+        let data = self.directory.join("data");
+        run("pg_ctl", &["-D", text(&data)?, "-m", "fast", "-w", "stop"])
+    }
+
+    /// The process that all others of the cluster descend from.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        let file = self.directory.join("data/postmaster.pid");
+        let text = std::fs::read_to_string(file)?;
+        Ok(text.lines().next().context("an empty postmaster.pid")?.trim().parse()?)
     }
 }
 

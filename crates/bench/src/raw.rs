@@ -25,7 +25,6 @@ pub(crate) fn run(directory: &Path, writers: usize, length: Duration) -> Result<
     let lanes = thread::available_parallelism()?.get();
     let stop = AtomicBool::new(false);
     let done = AtomicU64::new(0);
-    let start = Instant::now();
     thread::scope(|scope| -> Result<f64> {
         let mut senders = Vec::new();
         for lane in 0..lanes {
@@ -38,6 +37,7 @@ pub(crate) fn run(directory: &Path, writers: usize, length: Duration) -> Result<
             senders.push(sender);
             scope.spawn(move || commit(&database, &spaces, &receiver));
         }
+        let start = Instant::now();
         for writer in 0..writers {
             let sender = senders[writer % lanes].clone();
             let (stop, done) = (&stop, &done);

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use crate::process;
+
 /// A running server; ends with this value.
 pub(crate) struct Server {
     child: Child,
@@ -44,28 +46,42 @@ impl Server {
         Ok(Server { child, address })
     }
 
-    /// The processor time it has used.
+    /// The processor time it and its children have used.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()))?;
-        let after_name = stat.rsplit_once(')').context("no name in the process status")?.1;
-        let fields: Vec<&str> = after_name.split_whitespace().collect();
-        let field = |n: usize| fields.get(n).and_then(|field| field.parse::<f64>().ok());
-        let ticks = field(11).context("no user time")? + field(12).context("no system time")?;
-        // Linux counts in hundredths of a second on every architecture we run on.
-        Ok(ticks / 100.0)
+        process::cpu_seconds(self.pid())
     }
 
-    /// The memory it holds.
-    pub(crate) fn rss_mb(&self) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kilobytes: f64 = kilobytes.context("no VmRSS in the process status")?.trim().parse()?;
-        Ok(kilobytes / 1_024.0)
+    /// The memory it and its children hold.
+    pub(crate) fn memory_mb(&self) -> Result<f64> {
+        process::memory_mb(self.pid())
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Any program that serves on this address; it is not waited for.
+    pub(crate) fn other(command: &mut Command, address: SocketAddr) -> Result<Server> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("{:?}", command.get_program()))?;
+        Ok(Server { child, address })
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let status = Command::new("kill").arg(self.pid().to_string()).status()?;
+        anyhow::ensure!(status.success(), "it could not be told to end");
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Whether it runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// The bare server that answers with what the file holds.

@@ -6,34 +6,21 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use crate::client::{
-    Connection, MakeRequest, Rate, Template, document, document_for, load, make_container,
+    JSON, MakeRequest, Rate, Template, document, document_for, load, make_container,
 };
 use crate::read::scratch;
 use crate::server::Server;
+use crate::system::rest::make_procedure;
 use crate::{Options, median};
 
 /// Enough for several partitions, so that all lanes of the store work.
 const THROUGHPUT: u32 = 30_000;
 
 const CONTAINER: &str = "dbs/bench/colls/c";
-const JSON: &str = "content-type: application/json\r\n";
 
 /// Documents of one run of the procedure, and of one batch.
 const PROCEDURE_DOCUMENTS: usize = 10;
 const BATCH_DOCUMENTS: usize = 100;
-
-/// Creates what it is given, one after the other.
-const PROCEDURE: &str = "function (documents) { \
-    var at = 0; \
-    function next() { \
-        if (at === documents.length) { __.response.setBody(at); return; } \
-        var accepted = __.createDocument(__.getSelfLink(), documents[at++], function (error) { \
-            if (error) throw error; \
-            next(); \
-        }); \
-        if (!accepted) throw new Error('no time left'); \
-    } \
-    next(); }";
 
 /// One of the things that are measured.
 struct Side {
@@ -55,7 +42,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             let data = scratch.join(format!("{round}-{}", side.name));
             let server = Server::partita(&options.binary, &data)?;
             make_container(server.address, THROUGHPUT).await?;
-            store_procedure(&server).await?;
+            make_procedure(server.address, "c").await?;
             let requests = (side.requests)(round)?;
             let rate =
                 load(server.address, options.connections, options.length(), requests).await?;
@@ -85,14 +72,6 @@ fn report(side: &Side, rate: &Rate) -> f64 {
         side.name, rate.per_second, rate.p50_ms, rate.p99_ms
     );
     documents
-}
-
-async fn store_procedure(server: &Server) -> Result<()> {
-    let template =
-        Template::new("POST", &format!("/{CONTAINER}/sprocs"), "sprocs", CONTAINER, JSON)?;
-    let body = format!(r#"{{"id":"create","body":"{PROCEDURE}"}}"#);
-    Connection::open(server.address).await?.must(&template.bytes(&body)).await?;
-    Ok(())
 }
 
 fn singles(round: usize) -> Result<MakeRequest> {

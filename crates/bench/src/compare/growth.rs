@@ -1,0 +1,171 @@
+//! The same at ten thousand documents, ten times as many, and so on: what does an operation cost?
+//!
+//! Every size has a space of its own, and rounds go through all sizes in turn, so that what the
+//! machine does meanwhile falls on all of them. Questions are asked where most documents are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::measure::{self, Plan};
+use super::peers::Peer;
+use super::results::{Better, PARTITA, Results, Row, Sample};
+use super::workload::{self, Workload};
+use super::{CompareOptions, DISK_BYTES, note};
+use crate::system::{Session, System};
+
+const SMALLEST: u64 = 10_000;
+pub(crate) const SIZES_TEXT: &str = "10 000 documents to the largest size";
+
+/// What is done at every size.
+pub(crate) const OPERATIONS: [&str; 3] =
+    [workload::POINT_READ, "query: range, ORDER BY, TOP 100", workload::CREATE_MANY];
+
+const BETWEEN: &str = ", at ";
+
+/// The name of a row about this many documents.
+pub(crate) fn row_name(name: &str, documents: u64) -> String {
+    format!("{name}{BETWEEN}{documents} documents")
+}
+
+pub(crate) fn is_row_of(row: &str, name: &str) -> bool {
+    row.strip_prefix(name).is_some_and(|rest| rest.starts_with(BETWEEN))
+}
+
+/// The largest size that was measured.
+pub(crate) fn largest(results: &Results) -> Option<u64> {
+    results.rows.iter().filter_map(|row| size_of(&row.name)).max()
+}
+
+/// How many documents a row is about.
+pub(crate) fn size_of(row: &str) -> Option<u64> {
+    row.rsplit_once(BETWEEN)?.1.strip_suffix(" documents")?.parse().ok()
+}
+
+fn sizes(largest: u64) -> Vec<u64> {
+    let sizes = std::iter::successors(Some(SMALLEST), |size| size.checked_mul(10));
+    sizes.take_while(|size| *size <= largest).collect()
+}
+
+/// A system with a space for every size, and clients.
+struct Grown {
+    system: System,
+    sessions: Vec<Session>,
+}
+
+pub(crate) async fn run(
+    options: &CompareOptions,
+    peers: &[Peer],
+    scratch: &Path,
+    results: &mut Results,
+) -> Result<()> {
+    let sizes = sizes(options.growth_max());
+    let mut grown = Vec::new();
+    for peer in peers.iter().filter(|peer| peer.takes_batches()) {
+        let system = peer.start(&scratch.join("growth")).await?;
+        system.make_database().await?;
+        for size in &sizes {
+            load(&system, *size, scratch, results).await?;
+        }
+        let sessions = system.sessions(64).await?;
+        grown.push(Grown { system, sessions });
+    }
+    let all = workload::all();
+    let named = |name: &str| all.iter().find(|workload| workload.name == name);
+    let (writes, reads): (Vec<&str>, Vec<&str>) =
+        OPERATIONS.into_iter().partition(|name| *name == workload::CREATE_MANY);
+    for workload in reads.into_iter().filter_map(named) {
+        at_sizes(options, workload, &sizes, &mut grown, results).await?;
+    }
+    let rest = all.iter().filter(|w| w.question().is_some() && !OPERATIONS.contains(&w.name));
+    let most = sizes.last().copied().unwrap_or(SMALLEST);
+    for workload in rest {
+        at_sizes(options, workload, &[most], &mut grown, results).await?;
+    }
+    for workload in writes.into_iter().filter_map(named) {
+        at_sizes(options, workload, &sizes, &mut grown, results).await?;
+    }
+    Ok(())
+}
+
+async fn load(system: &System, size: u64, scratch: &Path, results: &mut Results) -> Result<()> {
+    note(&format!("loading {size} documents into {}", system.name));
+    let space = space(size);
+    let directory = scratch.join("growth").join(system.name);
+    let before = match system.name {
+        PARTITA => system.bytes(&space, &directory).await?,
+        _ => 0.0,
+    };
+    system.make_space(&space).await?;
+    system.fill(&space, size, true).await?;
+    system.index(&space).await?;
+    let bytes = system.bytes(&space, &directory).await? - before;
+    let name = row_name(DISK_BYTES, size);
+    if results.row(&name).is_none() {
+        results.rows.push(Row::new(name.clone(), "bytes", Better::Lower));
+    }
+    if let Some(row) = results.rows.iter_mut().find(|row| row.name == name) {
+        row.add(system.name, Sample::of(bytes / size as f64));
+    }
+    Ok(())
+}
+
+fn space(size: u64) -> String {
+    format!("g{size}")
+}
+
+/// One workload on all systems at these sizes, in turns.
+async fn at_sizes(
+    options: &CompareOptions,
+    workload: &Workload,
+    sizes: &[u64],
+    grown: &mut [Grown],
+    results: &mut Results,
+) -> Result<()> {
+    let row =
+        |size: &u64| Row::new(row_name(workload.name, *size), workload.unit(), Better::Higher);
+    let mut rows: Vec<Row> = sizes.iter().map(row).collect();
+    note(&format!("{}, growing", workload.name));
+    // The first round is for warming up.
+    for round in 0..=options.rounds() {
+        for (row, size) in rows.iter_mut().zip(sizes) {
+            for Grown { system, sessions } in grown.iter_mut() {
+                let steps = workload.steps(*size, round);
+                let plan = Arc::new(Plan::new(system, &space(*size), steps).await?);
+                let spare = sessions.split_off(workload.clients.min(sessions.len()));
+                let length = options.length();
+                let done =
+                    measure::round(system, &plan, sessions, length, workload.documents).await;
+                sessions.extend(spare);
+                match done {
+                    Ok(sample) if round > 0 => row.add(system.name, sample),
+                    Ok(_) => (),
+                    Err(error) => row.refuse(system.name, format!("{error:#}")),
+                }
+            }
+        }
+    }
+    results.rows.extend(rows);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_grow_tenfold_up_to_the_largest() {
+        assert_eq!(sizes(1_000_000), [10_000, 100_000, 1_000_000]);
+        assert_eq!(sizes(99_999), [10_000]);
+        assert!(sizes(0).is_empty());
+    }
+
+    #[test]
+    fn a_row_tells_its_operation_and_size() {
+        let name = row_name("point read", 100_000);
+        assert_eq!(size_of(&name), Some(100_000));
+        assert!(is_row_of(&name, "point read") && !is_row_of(&name, "point"));
+        assert_eq!(size_of("point read"), None);
+    }
+}
