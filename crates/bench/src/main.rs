@@ -9,6 +9,7 @@
 //! partita-bench throughput   point reads with throughput enforced : the same without
 //! partita-bench split        a split under load: how long do writers ever wait, and when
 //! partita-bench transactions procedures of 10 creates, batches of 100 : single creates
+//! partita-bench hostile      point reads beside hostile scripts : the same without
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -27,6 +28,7 @@ mod compare;
 mod containers;
 mod create;
 mod data;
+mod hostile;
 mod partitions;
 mod postgres;
 mod process;
@@ -74,6 +76,8 @@ enum What {
     Throughput(Options),
     /// Durable documents per second: procedures and batches against single creates.
     Transactions(Options),
+    /// Point reads beside scripts that mean harm, against the same without.
+    Hostile(Options),
     /// 1 000 containers of 4 partitions: creating them, a restart, and an idle server's appetite.
     Containers(Options),
     /// A partition is split under load: latencies, and the longest times without a write.
@@ -162,6 +166,7 @@ fn main() -> Result<()> {
         What::Partitions(options) => runtime.block_on(partitions::run(&options)),
         What::Throughput(options) => runtime.block_on(throughput::run(&options)),
         What::Transactions(options) => runtime.block_on(transactions::run(&options)),
+        What::Hostile(options) => runtime.block_on(hostile::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
         What::Split(options) => split::run(&options),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),
