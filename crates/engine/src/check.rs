@@ -176,7 +176,7 @@ fn expect_item(
         expected.entries.entry(pointer).or_default().push(entry.key.to_vec());
     }
     for key in derived.entries {
-        expected.entries.entry(key).or_default().push(Vec::new());
+        expected.entries.entry(key.into()).or_default().push(Vec::new());
     }
     expected.shapes.extend(derived.shape);
     Ok(())

@@ -127,12 +127,12 @@ pub enum Expect {
 pub enum Write {
     Put {
         space: Space,
-        key: Vec<u8>,
-        value: Vec<u8>,
+        key: Bytes,
+        value: Bytes,
     },
     Delete {
         space: Space,
-        key: Vec<u8>,
+        key: Bytes,
     },
     /// Adds to a counter: a record of 8 bytes, an i64 big-endian; absent counts as 0. Commutes with
     /// other adds, so it needs no expectation. See [`counter`].
@@ -171,12 +171,12 @@ impl Batch {
         self.expects.push(Expect::Unchanged { space, key, lsn });
     }
 
-    pub fn put(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
-        self.writes.push(Write::Put { space, key, value });
+    pub fn put(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        self.writes.push(Write::Put { space, key: key.into(), value: value.into() });
     }
 
-    pub fn delete(&mut self, space: Space, key: Vec<u8>) {
-        self.writes.push(Write::Delete { space, key });
+    pub fn delete(&mut self, space: Space, key: impl Into<Bytes>) {
+        self.writes.push(Write::Delete { space, key: key.into() });
     }
 
     pub fn add(&mut self, space: Space, key: Vec<u8>, delta: i64) {

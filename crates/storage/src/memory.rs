@@ -233,8 +233,10 @@ impl Data {
     /// Adds a version. Without observers the older one goes at once.
     fn apply(&mut self, lsn: Lsn, change: Change, observed: bool) {
         let map = &mut self.spaces[change.space as usize];
-        let key = Bytes::from(change.key);
-        let version = Version { lsn, stored: change.stored.map(Bytes::from) };
+        // Copied: parts of the batch's buffers would keep all of it alive as long as one of them.
+        let key = Bytes::copy_from_slice(&change.key);
+        let stored = change.stored.map(|stored| Bytes::copy_from_slice(&stored));
+        let version = Version { lsn, stored };
         match map.get_mut(&key) {
             None if version.stored.is_none() => {}
             None => {

@@ -1,12 +1,19 @@
 //! A batch made ready for its decision, and the decision itself.
 //!
 //! What can be done before the order of commits is known is done on the caller's thread, in
-//! parallel: keys get their prefix, values get room for their LSN, repeated adds are summed, and
-//! whatever makes the batch invalid is refused. What remains for the moment of the decision is
-//! small: compare the expectations, read the counters, fill in the LSN.
+//! parallel: keys are sorted and get their prefix, values get room for their LSN, repeated adds are
+//! summed, and whatever makes the batch invalid is refused. What remains for the moment of the
+//! decision is small: compare the expectations, read the counters, fill in the LSN.
+//!
+//! A write of an item touches twenty keys, a transaction thousands. So keys and values of a batch
+//! lie one behind the other in one buffer per space and are handed on as parts of it: nothing is
+//! allocated for each. A part keeps its whole buffer alive; parts of one space go to the same
+//! place and leave it together. Records without a value share one, which is their LSN.
 //!
 //! All stores decide with this code, so that they cannot differ in what a batch means. A stored
 //! value is the record's LSN as 8 bytes big-endian followed by the value.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 use partita_model::Lsn;
@@ -23,11 +30,17 @@ pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The bytes of an LSN in front of a stored value and inside a feed key.
 pub(crate) const LSN_BYTES: usize = 8;
 
+/// The bytes of a counter.
+const COUNTER_BYTES: usize = 8;
+
 /// A valid batch whose keys carry the store's prefix.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     expects: Vec<Expectation>,
+    /// In the order of spaces and keys; those of logs, which are not complete yet, come after the
+    /// other ones of their space.
     changes: Vec<Draft>,
+    buffers: Box<[Buffer; Space::ALL.len()]>,
     lsn_min: Option<Lsn>,
     prefix_bytes: usize,
     size_bytes: usize,
@@ -41,54 +54,99 @@ struct Expectation {
     lsn: Option<Lsn>,
 }
 
+/// A change whose key, and value if it has one, are parts of its space's buffer.
 #[derive(Debug)]
 struct Draft {
     space: Space,
-    key: Vec<u8>,
+    key: Range<usize>,
     effect: Effect,
 }
 
 #[derive(Debug)]
 enum Effect {
     /// The value with room for the LSN in front.
-    Put(Vec<u8>),
+    Put(Range<usize>),
     Delete,
-    Add(i64),
+    /// What to add, and room for the LSN and the sum.
+    Add(i64, Range<usize>),
     /// As `Put`; the key has room for the LSN after the prefix.
-    Log(Vec<u8>),
+    Log(Range<usize>),
 }
 
 /// What a decided batch does to one key: the stored value, or none if the record goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) space: Space,
-    pub(crate) key: Vec<u8>,
-    pub(crate) stored: Option<Vec<u8>>,
+    pub(crate) key: Bytes,
+    pub(crate) stored: Option<Bytes>,
+}
+
+/// The keys and values of one space.
+#[derive(Debug, Default)]
+struct Buffer {
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    /// The value of all records that have none.
+    nothing: Option<Range<usize>>,
+}
+
+impl Buffer {
+    fn put_key(&mut self, parts: [&[u8]; 3]) -> Range<usize> {
+        append(&mut self.keys, parts)
+    }
+
+    fn put_value(&mut self, value: &[u8]) -> Range<usize> {
+        if let (true, Some(nothing)) = (value.is_empty(), &self.nothing) {
+            return nothing.clone();
+        }
+        let range = append(&mut self.values, [&[0; LSN_BYTES], value, &[]]);
+        if value.is_empty() {
+            self.nothing = Some(range.clone());
+        }
+        range
+    }
+
+    fn freeze(self) -> Frozen {
+        Frozen { keys: self.keys.into(), values: self.values.into() }
+    }
+}
+
+/// A buffer that is complete.
+struct Frozen {
+    keys: Bytes,
+    values: Bytes,
 }
 
 impl Prepared {
     /// Checks the batch and brings it into the stored form.
     pub(crate) fn new(prefix: &[u8], batch: Batch) -> Result<Prepared> {
+        let Batch { expects, mut writes, lsn_min } = batch;
         let mut prepared = Prepared {
-            expects: Vec::with_capacity(batch.expects.len()),
-            changes: Vec::with_capacity(batch.writes.len()),
-            lsn_min: batch.lsn_min,
+            expects: Vec::with_capacity(expects.len()),
+            changes: Vec::with_capacity(writes.len()),
+            buffers: Box::default(),
+            lsn_min,
             prefix_bytes: prefix.len(),
             size_bytes: 0,
         };
-        for expect in batch.expects {
-            let (space, key, lsn) = match expect {
-                Expect::Absent { space, key } => (space, key, None),
-                Expect::Unchanged { space, key, lsn } => (space, key, Some(lsn)),
-            };
-            check_key(space, &key)?;
-            prepared.expects.push(Expectation { space, key: join(prefix, &key), lsn });
+        for expect in expects {
+            prepared.expects.push(expectation(prefix, expect)?);
         }
-        for write in batch.writes {
-            prepared.changes.push(draft(prefix, write)?);
+        // Equal keys become neighbours, and stores, which keep keys in order, find the places of
+        // sorted ones sooner. Transactions come sorted already, up to a few pieces.
+        writes.sort_by(|a, b| place(a).cmp(&place(b)));
+        prepared.reserve(prefix, &writes);
+        let mut before = None;
+        for write in &writes {
+            if before.is_some_and(|before| place(before) == place(write)) {
+                prepared.unite(write)?;
+            } else {
+                prepared.push(prefix, write)?;
+            }
+            before = Some(write);
         }
-        prepared.unite_repeated_keys()?;
-        prepared.size_bytes = prepared.changes.iter().map(Draft::size_bytes).sum();
+        prepared.size_bytes =
+            prepared.buffers.iter().map(|buffer| buffer.keys.len() + buffer.values.len()).sum();
         Ok(prepared)
     }
 
@@ -102,33 +160,68 @@ impl Prepared {
         self.lsn_min.map_or(last.next(), |min| last.next().max(min))
     }
 
-    /// Sums adds to one counter and refuses any other repetition: what two changes of one key in
-    /// one batch mean would depend on their order, and nobody says so by accident.
-    fn unite_repeated_keys(&mut self) -> Result<()> {
-        // Sorted, equal keys are neighbours. Logs, whose keys are not complete yet, are apart.
-        self.changes.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
-        let mut fault = None;
-        self.changes.dedup_by(|next, kept| {
-            if next.sort_key() != kept.sort_key() {
-                return false;
-            }
-            let united = match (&mut kept.effect, &next.effect) {
-                (Effect::Add(sum), Effect::Add(delta)) => {
-                    add(*sum, *delta).map(|united| *sum = united)
-                }
-                _ => Err(repeated(next.space)),
+    /// Makes room for all keys and values.
+    fn reserve(&mut self, prefix: &[u8], writes: &[Write]) {
+        let mut bytes = [(0, 0); Space::ALL.len()];
+        for write in writes {
+            let (space, is_log, key) = place(write);
+            let (keys, values) = &mut bytes[space as usize];
+            *keys += prefix.len() + key.len() + if is_log { LSN_BYTES } else { 0 };
+            *values += match write {
+                Write::Put { value, .. } if value.is_empty() => 0,
+                Write::Put { value, .. } => LSN_BYTES + value.len(),
+                Write::Log { value, .. } => LSN_BYTES + value.len(),
+                Write::Add { .. } => LSN_BYTES + COUNTER_BYTES,
+                Write::Delete { .. } => 0,
             };
-            fault = fault.take().or(united.err());
-            true
-        });
-        fault.map_or(Ok(()), Err)
+        }
+        for (buffer, (keys, values)) in self.buffers.iter_mut().zip(bytes) {
+            buffer.keys.reserve_exact(keys);
+            // One more for the value of those that have none.
+            buffer.values.reserve_exact(if keys == 0 { 0 } else { values + LSN_BYTES });
+        }
     }
 
-    /// Decides the batch: either every change with its final key and value, or why not.
+    fn push(&mut self, prefix: &[u8], write: &Write) -> Result<()> {
+        let (space, is_log, key) = place(write);
+        check_key(space, key.len() + if is_log { LSN_BYTES } else { 0 })?;
+        let buffer = &mut self.buffers[space as usize];
+        let effect = match write {
+            Write::Put { value, .. } => {
+                check_value(space, value)?;
+                Effect::Put(buffer.put_value(value))
+            }
+            Write::Delete { .. } => Effect::Delete,
+            Write::Add { delta, .. } => Effect::Add(*delta, buffer.put_value(&[0; COUNTER_BYTES])),
+            Write::Log { value, .. } => {
+                check_value(space, value)?;
+                Effect::Log(buffer.put_value(value))
+            }
+        };
+        let room: &[u8] = if is_log { &[0; LSN_BYTES] } else { &[] };
+        let key = buffer.put_key([prefix, room, key]);
+        self.changes.push(Draft { space, key, effect });
+        Ok(())
+    }
+
+    /// Sums adds to one counter and refuses any other repetition: what two changes of one key in
+    /// one batch mean would depend on their order, and nobody says so by accident.
+    fn unite(&mut self, write: &Write) -> Result<()> {
+        match (self.changes.last_mut().map(|last| &mut last.effect), write) {
+            (Some(Effect::Add(sum, _)), Write::Add { delta, .. }) => {
+                *sum = add(*sum, *delta)?;
+                Ok(())
+            }
+            _ => Err(repeated(place(write).0)),
+        }
+    }
+
+    /// Decides the batch: either every change with its final key and value, or why not. Changes are
+    /// in the order of spaces, and those of the index space in the order of keys.
     ///
     /// `current` answers the record that is there now, all batches decided before included.
     pub(crate) fn decide(
-        self,
+        mut self,
         lsn: Lsn,
         mut current: impl FnMut(Space, &[u8]) -> Result<Option<Record>>,
     ) -> Result<Vec<Change>> {
@@ -139,105 +232,109 @@ impl Prepared {
                 return Err(StorageError::Conflict { space: expect.space, key });
             }
         }
-        let mut changes = Vec::with_capacity(self.changes.len());
-        for draft in self.changes {
-            changes.push(draft.complete(self.prefix_bytes, lsn, &mut current)?);
+        for draft in &self.changes {
+            let buffer = &mut self.buffers[draft.space as usize];
+            draft.complete(buffer, self.prefix_bytes, lsn, &mut current)?;
         }
-        check_log_keys(&changes, self.prefix_bytes, lsn)?;
+        let frozen = (*self.buffers).map(Buffer::freeze);
+        let change = |draft: &Draft| draft.change(&frozen[draft.space as usize]);
+        let changes: Vec<Change> = self.changes.iter().map(change).collect();
+        let has_puts =
+            |draft: &Draft| draft.space == Space::Feed && !matches!(draft.effect, Effect::Log(_));
+        if self.changes.iter().any(has_puts) {
+            check_log_keys(&changes, self.prefix_bytes, lsn)?;
+        }
         Ok(changes)
     }
 }
 
 impl Draft {
-    fn sort_key(&self) -> (Space, bool, &[u8]) {
-        (self.space, matches!(self.effect, Effect::Log(_)), &self.key)
-    }
-
-    fn size_bytes(&self) -> usize {
-        self.key.len()
-            + match &self.effect {
-                Effect::Put(value) | Effect::Log(value) => value.len(),
-                Effect::Delete => 0,
-                Effect::Add(_) => 2 * LSN_BYTES,
-            }
-    }
-
+    /// Fills in what was not known before.
     fn complete(
-        mut self,
+        &self,
+        buffer: &mut Buffer,
         prefix_bytes: usize,
         lsn: Lsn,
         current: &mut impl FnMut(Space, &[u8]) -> Result<Option<Record>>,
-    ) -> Result<Change> {
-        let stored = match self.effect {
-            Effect::Delete => None,
-            Effect::Put(value) => Some(stamped(value, lsn)),
+    ) -> Result<()> {
+        match &self.effect {
+            Effect::Delete => {}
+            Effect::Put(value) => fill(&mut buffer.values, value.start, lsn.0),
             Effect::Log(value) => {
-                stamp(&mut self.key, prefix_bytes, lsn);
-                Some(stamped(value, lsn))
+                fill(&mut buffer.keys, self.key.start + prefix_bytes, lsn.0);
+                fill(&mut buffer.values, value.start, lsn.0);
             }
-            Effect::Add(delta) => {
-                let before = match current(self.space, &self.key)? {
+            Effect::Add(delta, value) => {
+                let key = buffer.keys.get(self.key.clone()).unwrap_or_default();
+                let before = match current(self.space, key)? {
                     Some(record) => counter(&record.value)?,
                     None => 0,
                 };
-                let mut value = vec![0; LSN_BYTES];
-                value.extend_from_slice(&add(before, delta)?.to_be_bytes());
-                Some(stamped(value, lsn))
+                fill(&mut buffer.values, value.start, lsn.0);
+                let sum = add(before, *delta)?;
+                fill(&mut buffer.values, value.start + LSN_BYTES, sum.cast_unsigned());
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&self, frozen: &Frozen) -> Change {
+        let stored = match &self.effect {
+            Effect::Delete => None,
+            Effect::Put(value) | Effect::Log(value) | Effect::Add(_, value) => {
+                Some(frozen.values.slice(value.clone()))
             }
         };
-        Ok(Change { space: self.space, key: self.key, stored })
+        Change { space: self.space, key: frozen.keys.slice(self.key.clone()), stored }
     }
 }
 
-fn draft(prefix: &[u8], write: Write) -> Result<Draft> {
-    let (space, key, effect) = match write {
-        Write::Put { space, key, value } => (space, key, Effect::Put(with_room(space, &value)?)),
-        Write::Delete { space, key } => (space, key, Effect::Delete),
-        Write::Add { space, key, delta } => (space, key, Effect::Add(delta)),
-        Write::Log { suffix, value } => {
-            let key = join(&[0; LSN_BYTES], &suffix);
-            (Space::Feed, key, Effect::Log(with_room(Space::Feed, &value)?))
-        }
-    };
-    check_key(space, &key)?;
-    Ok(Draft { space, key: join(prefix, &key), effect })
+/// Where a write belongs in the order of a batch: its space, whether it is a log, its key.
+fn place(write: &Write) -> (Space, bool, &[u8]) {
+    match write {
+        Write::Put { space, key, .. } | Write::Delete { space, key } => (*space, false, key),
+        Write::Add { space, key, .. } => (*space, false, key),
+        Write::Log { suffix, .. } => (Space::Feed, true, suffix),
+    }
 }
 
-fn check_key(space: Space, key: &[u8]) -> Result<()> {
-    if key.len() <= KEY_BYTES_MAX {
+fn expectation(prefix: &[u8], expect: Expect) -> Result<Expectation> {
+    let (space, key, lsn) = match expect {
+        Expect::Absent { space, key } => (space, key, None),
+        Expect::Unchanged { space, key, lsn } => (space, key, Some(lsn)),
+    };
+    check_key(space, key.len())?;
+    Ok(Expectation { space, key: [prefix, &key].concat(), lsn })
+}
+
+fn check_key(space: Space, length: usize) -> Result<()> {
+    if length <= KEY_BYTES_MAX {
         return Ok(());
     }
-    let length = key.len();
     Err(StorageError::BadBatch(format!(
         "a key of {length} bytes in {space:?}; at most {KEY_BYTES_MAX} are allowed"
     )))
 }
 
-fn with_room(space: Space, value: &[u8]) -> Result<Vec<u8>> {
-    if value.len() > VALUE_BYTES_MAX {
-        let length = value.len();
-        return Err(StorageError::BadBatch(format!(
-            "a value of {length} bytes in {space:?}; at most {VALUE_BYTES_MAX} are allowed"
-        )));
+fn check_value(space: Space, value: &[u8]) -> Result<()> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return Ok(());
     }
-    Ok(join(&[0; LSN_BYTES], value))
+    let length = value.len();
+    Err(StorageError::BadBatch(format!(
+        "a value of {length} bytes in {space:?}; at most {VALUE_BYTES_MAX} are allowed"
+    )))
 }
 
-fn join(front: &[u8], back: &[u8]) -> Vec<u8> {
-    let mut joined = Vec::with_capacity(front.len() + back.len());
-    joined.extend_from_slice(front);
-    joined.extend_from_slice(back);
-    joined
+fn append(out: &mut Vec<u8>, parts: [&[u8]; 3]) -> Range<usize> {
+    let start = out.len();
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    start..out.len()
 }
 
-fn stamped(mut value: Vec<u8>, lsn: Lsn) -> Vec<u8> {
-    stamp(&mut value, 0, lsn);
-    value
-}
-
-fn stamp(bytes: &mut [u8], at: usize, lsn: Lsn) {
+fn fill(bytes: &mut [u8], at: usize, number: u64) {
     let room = bytes.get_mut(at..at + LSN_BYTES).expect("room was left when the batch was made");
-    room.copy_from_slice(&lsn.0.to_be_bytes());
+    room.copy_from_slice(&number.to_be_bytes());
 }
 
 fn add(sum: i64, delta: i64) -> Result<i64> {
@@ -255,7 +352,7 @@ fn check_log_keys(changes: &[Change], prefix_bytes: usize, lsn: Lsn) -> Result<(
         let tail = change.key.get(prefix_bytes..).unwrap_or_default();
         change.space == Space::Feed && tail.starts_with(&lsn.0.to_be_bytes())
     };
-    let mut keys: Vec<&[u8]> = changes.iter().filter(under_lsn).map(|c| c.key.as_slice()).collect();
+    let mut keys: Vec<&[u8]> = changes.iter().filter(under_lsn).map(|c| &c.key[..]).collect();
     keys.sort_unstable();
     if keys.windows(2).any(|pair| pair.first() == pair.last()) {
         return Err(repeated(Space::Feed));
@@ -306,7 +403,7 @@ mod tests {
         batch.add(Space::Meta, b"n".to_vec(), -2);
         let changes = Prepared::new(b"p", batch).unwrap().decide(Lsn(9), nothing).unwrap();
         let [change] = changes.as_slice() else { panic!("one change, not {changes:?}") };
-        let record = record(Bytes::from(change.stored.clone().unwrap())).unwrap();
+        let record = record(change.stored.clone().unwrap()).unwrap();
         assert_eq!((record.lsn, counter(&record.value)), (Lsn(9), Ok(3)));
     }
 
@@ -326,7 +423,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.log(b"s".to_vec(), b"v".to_vec());
         let changes = Prepared::new(b"part", batch).unwrap().decide(Lsn(2), nothing).unwrap();
-        assert_eq!(changes.first().unwrap().key, b"part\0\0\0\0\0\0\0\x02s");
+        assert_eq!(changes.first().unwrap().key[..], *b"part\0\0\0\0\0\0\0\x02s");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 use partita_model::{CompositeIndex, Document, IndexStep, IndexingPolicy, Raw};
 use partita_model::{keycode, murmur3_128};
 
-use super::{of_index_step, put_path, value};
+use super::{KeyBuffer, of_index_step, put_path, value};
 use crate::keys;
 
 /// Longer strings are cut. There are up to eight columns in a key.
@@ -22,7 +22,7 @@ pub(crate) const COLUMN_STRING_BYTES_MAX: usize = 256;
 
 /// Appends the keys of a document's entries in all composite indexes of a policy.
 pub(super) fn put_keys(
-    keys: &mut Vec<Vec<u8>>,
+    keys: &mut KeyBuffer,
     document: Document<'_>,
     rid: u64,
     policy: &IndexingPolicy,
@@ -36,7 +36,7 @@ pub(super) fn put_keys(
             turn(key.get_mut(start..).unwrap_or_default(), column.descending);
         }
         keycode::put_u64(&mut key, rid);
-        keys.push(key);
+        keys.push(|out| out.extend_from_slice(&key));
     }
 }
 

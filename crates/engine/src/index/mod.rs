@@ -36,6 +36,9 @@ mod terms;
 mod tests;
 mod value;
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use partita_model::{Document, IndexStep, IndexingMode, IndexingPolicy, Node, Step};
 use partita_model::{keycode, murmur3_128};
 
@@ -64,7 +67,7 @@ const WITHOUT_ENTRIES: [&str; 4] = ["_rid", "_self", "_etag", "_attachments"];
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries {
     /// Whole keys of the index space, sorted, each once.
-    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) keys: Vec<Bytes>,
     /// The shape that one of the keys names.
     pub(crate) shape: Option<u64>,
 }
@@ -75,7 +78,7 @@ pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy) -> Entries 
         return Entries::default();
     }
     let document = Document::new(text);
-    let mut keys = Vec::with_capacity(32);
+    let mut keys = KeyBuffer::with_capacity(text.len());
     let mut shape = shape::Gather::default();
     let mut path = Vec::with_capacity(64);
     document.visit(&mut |place, node| {
@@ -85,16 +88,46 @@ pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy) -> Entries 
         path.clear();
         put_path(&mut path, place.iter().map(of_step));
         if let Node::Leaf(leaf) = &node {
-            keys.push(terms::key(&path, leaf, rid));
+            keys.push(|out| terms::put_key(out, &path, leaf, rid));
         }
         shape.meet(place, &mut path, &node);
     });
     let shape = shape.id();
-    keys.push(keys::shape_entry(shape, rid));
+    keys.push(|out| out.extend_from_slice(&keys::shape_entry(shape, rid)));
     composite::put_keys(&mut keys, document, rid, policy);
-    keys.sort_unstable();
-    keys.dedup();
-    Entries { keys, shape: Some(shape) }
+    Entries { keys: keys.into_sorted(), shape: Some(shape) }
+}
+
+/// Keys one behind the other: a document has dozens, and a place in memory for each would cost more
+/// than the keys.
+struct KeyBuffer {
+    bytes: Vec<u8>,
+    keys: Vec<Range<usize>>,
+}
+
+impl KeyBuffer {
+    /// For a document of this length. Its values are in its keys, and paths take about as much as
+    /// names and punctuation do.
+    fn with_capacity(text_bytes: usize) -> KeyBuffer {
+        KeyBuffer { bytes: Vec::with_capacity(text_bytes * 3 / 2), keys: Vec::with_capacity(32) }
+    }
+
+    /// Adds what `put` appends.
+    fn push(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        put(&mut self.bytes);
+        self.keys.push(start..self.bytes.len());
+    }
+
+    /// The keys in their order, each once.
+    fn into_sorted(self) -> Vec<Bytes> {
+        let KeyBuffer { bytes, mut keys } = self;
+        let key = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+        keys.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+        keys.dedup_by(|a, b| key(a) == key(b));
+        let bytes = Bytes::from(bytes);
+        keys.into_iter().map(|range| bytes.slice(range)).collect()
+    }
 }
 
 /// Is the value at this place of an item indexed?

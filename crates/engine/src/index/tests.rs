@@ -22,7 +22,8 @@ fn steps(path: &str) -> Vec<IndexStep> {
 /// The keys of a document's terms.
 fn terms(text: &str, policy: &IndexingPolicy) -> Vec<Vec<u8>> {
     let all = entries(text, 1, policy).keys;
-    all.into_iter().filter(|key| contains(&keys::all_terms(), key)).collect()
+    let is_term = |key: &Bytes| contains(&keys::all_terms(), key);
+    all.into_iter().filter(is_term).map(Vec::from).collect()
 }
 
 fn contains(range: &KeyRange, key: &[u8]) -> bool {
@@ -141,8 +142,9 @@ fn columns_are_the_sort_keys_of_queries() {
     for text in ["null", "false", "-0.0", "1e300", r#""x""#, "[]", r#"[1,{"a":2}]"#, "{}"] {
         let document = format!(r#"{{"a":{text}}}"#);
         let policy = policy_of(&index);
-        let mut keys = Vec::new();
+        let mut keys = KeyBuffer::with_capacity(64);
         composite::put_keys(&mut keys, Document::new(&document), 1, &policy);
+        let keys = keys.into_sorted();
         let value = Value::parse(text.as_bytes()).unwrap();
         let expected = [partita_query::sort_key(Some(&value)), partita_query::sort_key(None)];
         assert_eq!(columns_of(&keys[0], &index).unwrap(), expected, "{text}");
@@ -259,9 +261,9 @@ fn composite_key(
     let b = b.as_ref().map_or(String::new(), |b| format!(r#""c":{}"#, json(b)));
     let text = format!(r#"{{{a}"b":{{{b}}}}}"#);
     let policy = policy_of(index);
-    let mut keys = Vec::new();
+    let mut keys = KeyBuffer::with_capacity(64);
     composite::put_keys(&mut keys, Document::new(&text), rid, &policy);
-    keys.pop().unwrap()
+    keys.into_sorted().pop().unwrap().into()
 }
 
 proptest! {

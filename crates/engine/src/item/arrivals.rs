@@ -70,7 +70,8 @@ impl<'a> Arrivals<'a> {
         if let Some(shape) = entries.shape.filter(|shape| *shape != UNKNOWN_SHAPE) {
             self.describe(shape, record)?;
         }
-        self.index.extend(entries.keys.into_iter().map(|key| (key, Some(Vec::new()))));
+        let keys = entries.keys.into_iter();
+        self.index.extend(keys.map(|key| (Vec::from(key), Some(Vec::new()))));
         self.index.insert(keys::rid(record.rid), Some(item_key.to_vec()));
         for claim in unique_keys(self.container, &key.epk, &key.key, Some(record))? {
             // An expired item's claim may have passed to another one.
@@ -88,7 +89,8 @@ impl<'a> Arrivals<'a> {
         let key = self.parse(item_key)?;
         self.count(item_key, &key, record, -1);
         let entries = entries(self.container, Some(record))?;
-        for entry in entries.keys.into_iter().chain([keys::rid(record.rid)]) {
+        let entries = entries.keys.into_iter().map(Vec::from);
+        for entry in entries.chain([keys::rid(record.rid)]) {
             self.index.entry(entry).or_insert(None);
         }
         for claim in unique_keys(self.container, &key.epk, &key.key, Some(record))? {

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use partita_model::{
     Document, Epk, Error, IndexingPolicy, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey,
     Usage, keycode,
@@ -284,9 +285,13 @@ pub(super) fn policy_of<'c>(
     })
 }
 
+/// About how many writes a batch has beside entries of the index.
+const OTHER_WRITES: usize = 8;
+
 /// Deletes and puts what differs between two sorted lists of keys; how many entries that are which
 /// have a price.
-fn exchange(batch: &mut Batch, before: Vec<Vec<u8>>, after: Vec<Vec<u8>>) -> u64 {
+fn exchange(batch: &mut Batch, before: Vec<Bytes>, after: Vec<Bytes>) -> u64 {
+    batch.writes.reserve(after.len() + OTHER_WRITES);
     let (mut before, mut after) = (before.into_iter().peekable(), after.into_iter().peekable());
     let mut priced = 0;
     loop {
@@ -302,7 +307,7 @@ fn exchange(batch: &mut Batch, before: Vec<Vec<u8>>, after: Vec<Vec<u8>>) -> u64
         priced += u64::from(order.is_ne() && changed.as_ref().is_some_and(|key| has_price(key)));
         match (goes, comes) {
             (Some(key), None) => batch.delete(Space::Index, key),
-            (None, Some(key)) => batch.put(Space::Index, key, Vec::new()),
+            (None, Some(key)) => batch.put(Space::Index, key, Bytes::new()),
             (_, _) => {}
         }
     }
@@ -366,7 +371,7 @@ pub(crate) fn brought_over(
 /// All that an item has in the index space: what a check compares.
 pub(crate) struct Derived {
     /// Entries of the index, which have no value.
-    pub(crate) entries: Vec<Vec<u8>>,
+    pub(crate) entries: Vec<Bytes>,
     /// Keys whose value is the item's key.
     pub(crate) pointers: Vec<Vec<u8>>,
     /// The item's shape and the dictionary's record of it.

@@ -12,6 +12,7 @@
 //! see [`super::health`]. Between groups the committer sleeps on its queue.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fjall::{AbstractTree, Database, Keyspace, PersistMode};
+use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use partita_model::Lsn;
 
 use super::health::Health;
@@ -137,9 +138,9 @@ impl Committer {
     }
 
     fn commit(&mut self, group: Group) {
-        let Group { spaces, lsns, answers, .. } = group;
+        let Group { changes, lsns, answers, .. } = group;
         if !lsns.is_empty()
-            && let Err(error) = self.write_group(spaces, &lsns)
+            && let Err(error) = self.write_group(changes, &lsns)
         {
             let poisoned = self.lane.health.poison(error.to_string());
             answers.into_iter().for_each(|(setter, _)| setter.set(Err(poisoned.clone())));
@@ -155,21 +156,13 @@ impl Committer {
 
     fn write_group(
         &mut self,
-        spaces: Changes,
+        mut changes: Vec<Change>,
         lsns: &HashMap<usize, (PartitionId, Lsn)>,
     ) -> Result<()> {
-        let meta = self.spaces.get(Space::Meta).clone();
-        let mut records =
-            Vec::with_capacity(lsns.len() + spaces.iter().map(HashMap::len).sum::<usize>());
         for (partition, lsn) in lsns.values() {
-            let value = Bytes::copy_from_slice(&lsn_value(*lsn));
-            records.push((meta.clone(), Family::Lsn.key(*partition), Some(value)));
+            changes.push(own_record(Family::Lsn.key(*partition), &lsn_value(*lsn)));
         }
-        for (space, changes) in Space::ALL.into_iter().zip(spaces) {
-            let keyspace = self.spaces.get(space);
-            records.extend(changes.into_iter().map(|(key, value)| (keyspace.clone(), key, value)));
-        }
-        self.write(records, self.durability)?;
+        self.write(in_order(changes), self.durability)?;
         for (slot, (_, lsn)) in lsns {
             self.lsns.set(*slot, *lsn);
         }
@@ -178,24 +171,21 @@ impl Committer {
     }
 
     /// One atomic write with the next group number in front, and its mark.
-    fn write(
-        &mut self,
-        records: Vec<(Keyspace, Vec<u8>, Option<Bytes>)>,
-        durability: Durability,
-    ) -> Result<()> {
+    fn write(&mut self, changes: Vec<Change>, durability: Durability) -> Result<()> {
         let mode = match durability {
             Durability::Sync => PersistMode::SyncData,
             Durability::Relaxed => PersistMode::Buffer,
         };
         let group = self.group + 1;
-        let mut batch = self.database.batch().durability(Some(mode));
+        let batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 1);
+        let mut batch = batch.durability(Some(mode));
         batch.insert(self.spaces.get(Space::Meta), group_key(), group.to_be_bytes());
         let mut bytes = 0;
-        for (keyspace, key, value) in records {
-            bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
-            match value {
-                Some(value) => batch.insert(&keyspace, key, value),
-                None => batch.remove(&keyspace, key),
+        for Change { space, key, stored } in changes {
+            bytes += key.len() + stored.as_ref().map_or(0, Bytes::len);
+            match stored {
+                Some(stored) => batch.insert(self.spaces.get(space), key, stored),
+                None => batch.remove(self.spaces.get(space), key),
             }
         }
         self.spaces.let_catch_up(bytes);
@@ -234,13 +224,9 @@ impl Committer {
     fn perform(&mut self, task: Task) -> Result<()> {
         match task {
             Task::Record(records) => {
-                let meta = self.spaces.get(Space::Meta).clone();
-                let records = records
-                    .into_iter()
-                    .map(|(key, value)| (meta.clone(), key, Some(Bytes::from(value))))
-                    .collect();
+                let records = records.into_iter().map(|(key, value)| own_record(key, &value));
                 // Always synced: other lanes rely on what is said here.
-                let written = self.write(records, Durability::Sync);
+                let written = self.write(records.collect(), Durability::Sync);
                 written.map_err(|error| self.lane.health.poison(error.to_string()))?;
             }
             Task::Admit(ids, lsn) => {
@@ -309,14 +295,40 @@ fn member(slot: usize) -> Member {
     Member { slot, sealed: false, gone: Arc::default() }
 }
 
-/// Final changes by space and stored key. A key that several batches of a group change appears
-/// once, because the engine would file both changes under one sequence number.
-type Changes = [HashMap<Vec<u8>, Option<Bytes>>; Space::ALL.len()];
+/// A record of the store itself.
+fn own_record(key: Vec<u8>, value: &[u8]) -> Change {
+    let (key, stored) = (key.into(), Some(Bytes::copy_from_slice(value)));
+    Change { space: Space::Meta, key, stored }
+}
+
+/// The last change of each key, in the order of spaces and keys: the engine finds the place of a
+/// key near that of the one before without a look at memory it has not just seen.
+///
+/// A key that several batches of a group change is there once, because the engine would file both
+/// changes under one sequence number.
+fn in_order(mut changes: Vec<Change>) -> Vec<Change> {
+    // Stable, and quick where pieces are sorted, as batches are.
+    changes.sort_by(|a, b| (a.space, &a.key).cmp(&(b.space, &b.key)));
+    changes.dedup_by(|later, kept| {
+        let is_same = (later.space, &later.key) == (kept.space, &kept.key);
+        if is_same {
+            std::mem::swap(later, kept);
+        }
+        is_same
+    });
+    changes
+}
 
 /// The batches that are written together, as far as they are decided.
 struct Group {
     view: Arc<View>,
-    spaces: Changes,
+    /// What they change, batch after batch.
+    changes: Vec<Change>,
+    /// Where the changes of the index space begin and end, one range for each batch. There are many
+    /// and hardly anybody asks for one, so they are not put into `found`.
+    indexed: Vec<Range<usize>>,
+    /// Where the last change of a key is, for keys of all other spaces.
+    found: [HashMap<Bytes, usize>; Space::ALL.len()],
     /// The LSNs reached, by slot.
     lsns: HashMap<usize, (PartitionId, Lsn)>,
     answers: Vec<(TicketSetter, Result<Commit>)>,
@@ -324,7 +336,14 @@ struct Group {
 
 impl Group {
     fn new(view: Arc<View>) -> Group {
-        Group { view, spaces: Changes::default(), lsns: HashMap::new(), answers: Vec::new() }
+        Group {
+            view,
+            changes: Vec::new(),
+            indexed: Vec::new(),
+            found: Default::default(),
+            lsns: HashMap::new(),
+            answers: Vec::new(),
+        }
     }
 
     fn decide(
@@ -341,17 +360,37 @@ impl Group {
         let last = self.lsns.get(&slot).map_or_else(|| self.view.lsns.get(slot), |(_, lsn)| *lsn);
         let lsn = prepared.lsn_after(last);
         let changes = prepared.decide(lsn, |space, key| self.current(space, key))?;
-        for Change { space, key, stored } in changes {
-            self.spaces[space as usize].insert(key, stored.map(Bytes::from));
-        }
+        self.take(changes);
         self.lsns.insert(slot, (partition, lsn));
         Ok(Commit { lsn })
     }
 
+    /// Adds the changes of a batch, which are in the order of spaces.
+    fn take(&mut self, changes: Vec<Change>) {
+        let start = self.changes.len();
+        let before = changes.partition_point(|change| change.space < Space::Index);
+        let through = changes.partition_point(|change| change.space <= Space::Index);
+        self.indexed.push(start + before..start + through);
+        for (at, change) in changes.iter().enumerate() {
+            if change.space != Space::Index {
+                self.found[change.space as usize].insert(change.key.clone(), start + at);
+            }
+        }
+        self.changes.extend(changes);
+    }
+
     /// The record that is there after all batches decided so far.
     fn current(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
-        match self.spaces[space as usize].get(key) {
-            Some(changed) => changed.clone().map(record).transpose(),
+        let changed = match space {
+            Space::Index => self.indexed.iter().rev().find_map(|range| {
+                let batch = self.changes.get(range.clone())?;
+                let at = batch.binary_search_by(|change| change.key[..].cmp(key)).ok()?;
+                batch.get(at)
+            }),
+            _ => self.found[space as usize].get(key).and_then(|at| self.changes.get(*at)),
+        };
+        match changed {
+            Some(change) => change.stored.clone().map(record).transpose(),
             None => self.view.get(space, key),
         }
     }

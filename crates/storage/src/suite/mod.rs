@@ -68,13 +68,13 @@ fn commit(store: &dyn Store, partition: PartitionId, batch: Batch) -> Result<Lsn
 
 fn put(store: &dyn Store, key: &str, value: &str) -> Lsn {
     let mut batch = Batch::new();
-    batch.put(Space::Items, key.into(), value.into());
+    batch.put(Space::Items, key.as_bytes().to_vec(), value.as_bytes().to_vec());
     commit(store, P, batch).expect("a put")
 }
 
 fn delete(store: &dyn Store, key: &str) -> Lsn {
     let mut batch = Batch::new();
-    batch.delete(Space::Items, key.into());
+    batch.delete(Space::Items, key.as_bytes().to_vec());
     commit(store, P, batch).expect("a delete")
 }
 

@@ -79,7 +79,7 @@ fn alphabet(rig: &dyn Rig) -> Box<dyn Store> {
     let store = open_with_partition(rig);
     let mut batch = Batch::new();
     for letter in ["d", "a", "e", "c", "b"] {
-        batch.put(Space::Items, letter.into(), vec![0]);
+        batch.put(Space::Items, letter.as_bytes().to_vec(), vec![0]);
     }
     commit(&*store, P, batch).expect("a commit");
     store

@@ -13,6 +13,7 @@
 mod atomic;
 mod bulk;
 mod clear;
+mod index_writes;
 mod join;
 mod overlay;
 mod script;

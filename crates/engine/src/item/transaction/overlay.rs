@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use partita_model::Lsn;
@@ -20,23 +21,38 @@ use partita_storage::{
     StorageError, Write, counter,
 };
 
+use super::index_writes::IndexWrites;
 use crate::feed;
 
 /// The LSN of what is not committed yet. No commit ever gets it, so an expectation that names it
 /// by mistake fails instead of passing.
 const UNCOMMITTED: Lsn = Lsn(u64::MAX);
 
-type Key = (Space, Vec<u8>);
+pub(super) type Key = (Space, Bytes);
+
+/// The last write of each key; None: deleted.
+pub(super) type Written = BTreeMap<Key, Option<Bytes>>;
 
 /// A view of a partition, and what a transaction wants to change in it.
 pub(super) struct Overlay {
     base: Box<dyn Snapshot>,
     /// What was seen in the store: the LSN of a record, or its absence.
     seen: BTreeMap<Key, Option<Lsn>>,
-    /// The last write of each key; None: deleted.
-    written: BTreeMap<Key, Option<Bytes>>,
+    /// In all spaces but that of the index.
+    written: Written,
+    index: Mutex<IndexWrites>,
     sums: BTreeMap<Key, i64>,
     log: Vec<Vec<u8>>,
+}
+
+/// Adds writes to a batch.
+pub(super) fn put_all(batch: &mut Batch, written: Written) {
+    for ((space, key), value) in written {
+        match value {
+            Some(value) => batch.put(space, key, value),
+            None => batch.delete(space, key),
+        }
+    }
 }
 
 impl Overlay {
@@ -44,7 +60,8 @@ impl Overlay {
         Overlay {
             base,
             seen: BTreeMap::new(),
-            written: BTreeMap::new(),
+            written: Written::new(),
+            index: Mutex::default(),
             sums: BTreeMap::new(),
             log: Vec::new(),
         }
@@ -52,9 +69,30 @@ impl Overlay {
 
     /// Notes that an operation relied on a record, or on its absence.
     pub(super) fn saw(&mut self, space: Space, key: Vec<u8>, lsn: Option<Lsn>) {
-        let key = (space, key);
-        if !self.written.contains_key(&key) {
+        let key = (space, Bytes::from(key));
+        if !self.own(space).get().contains_key(&key) {
             self.seen.entry(key).or_insert(lsn);
+        }
+    }
+
+    /// The transaction's own writes of a space.
+    fn own(&self, space: Space) -> Own<'_> {
+        match space {
+            Space::Index => {
+                let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+                index.settled();
+                Own::Index(index)
+            }
+            Space::Items | Space::Feed | Space::Meta => Own::Other(&self.written),
+        }
+    }
+
+    fn write(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+        if space == Space::Index {
+            let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
+            index.push(key, value);
+        } else {
+            self.written.insert((space, key), value);
         }
     }
 
@@ -68,18 +106,15 @@ impl Overlay {
         }
         for write in batch.writes {
             match write {
-                Write::Put { space, key, value } => {
-                    self.written.insert((space, key), Some(Bytes::from(value)));
-                }
-                Write::Delete { space, key } => {
-                    self.written.insert((space, key), None);
-                }
+                Write::Put { space, key, value } => self.write(space, key, Some(value)),
+                Write::Delete { space, key } => self.write(space, key, None),
                 Write::Add { space, key, delta } => {
-                    *self.sums.entry((space, key)).or_default() += delta;
+                    *self.sums.entry((space, key.into())).or_default() += delta;
                 }
                 Write::Log { value, .. } => self.log.push(value),
             }
         }
+        self.index.get_mut().unwrap_or_else(PoisonError::into_inner).end_operation();
     }
 
     /// What is in the store, without the transaction's own writes.
@@ -89,7 +124,9 @@ impl Overlay {
 
     /// Whether nothing was written: then there is nothing to commit.
     pub(super) fn is_untouched(&self) -> bool {
-        self.written.is_empty() && self.sums.is_empty() && self.log.is_empty()
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_written = !self.written.is_empty() || !index.is_empty();
+        !is_written && self.sums.is_empty() && self.log.is_empty()
     }
 
     /// All of it as one batch.
@@ -97,18 +134,14 @@ impl Overlay {
         let mut batch = Batch::new();
         for ((space, key), lsn) in self.seen {
             match lsn {
-                Some(lsn) => batch.expect_unchanged(space, key, lsn),
-                None => batch.expect_absent(space, key),
+                Some(lsn) => batch.expect_unchanged(space, key.into(), lsn),
+                None => batch.expect_absent(space, key.into()),
             }
         }
-        for ((space, key), value) in self.written {
-            match value {
-                Some(value) => batch.put(space, key, value.into()),
-                None => batch.delete(space, key),
-            }
-        }
+        put_all(&mut batch, self.written);
+        self.index.into_inner().unwrap_or_else(PoisonError::into_inner).put_into(&mut batch);
         for ((space, key), delta) in self.sums {
-            batch.add(space, key, delta);
+            batch.add(space, key.into(), delta);
         }
         for (position, value) in (0..).zip(self.log) {
             batch.log(feed::ordinal(position), value);
@@ -118,7 +151,7 @@ impl Overlay {
 
     /// A record of the store as the transaction sees it.
     fn overlaid(&self, key: &Key, stored: Option<Record>) -> Result<Option<Record>> {
-        if let Some(own) = self.written.get(key) {
+        if let Some(own) = self.own(key.0).get().get(key) {
             let record = |value: &Bytes| Record { lsn: UNCOMMITTED, value: value.clone() };
             return Ok(own.as_ref().map(record));
         }
@@ -141,13 +174,14 @@ impl Overlay {
     ) -> Result<Vec<Entry>> {
         let mut merged: BTreeMap<Bytes, Option<Record>> =
             stored.into_iter().map(|entry| (entry.key, Some(entry.record))).collect();
-        let own = within(&self.written, space, part).chain(within(&self.sums, space, part));
-        for key in own {
+        let own = self.own(space);
+        for key in within(own.get(), space, part).chain(within(&self.sums, space, part)) {
             merged.entry(Bytes::copy_from_slice(key)).or_default();
         }
+        drop(own);
         let mut entries = Vec::with_capacity(merged.len());
         for (key, stored) in merged {
-            if let Some(record) = self.overlaid(&(space, key.to_vec()), stored)? {
+            if let Some(record) = self.overlaid(&(space, key.clone()), stored)? {
                 entries.push(Entry { key, record });
             }
         }
@@ -158,14 +192,30 @@ impl Overlay {
     }
 }
 
+/// A look at the transaction's own writes.
+enum Own<'o> {
+    Index(MutexGuard<'o, IndexWrites>),
+    Other(&'o Written),
+}
+
+impl Own<'_> {
+    fn get(&self) -> &Written {
+        match self {
+            Own::Index(index) => index.written(),
+            Own::Other(written) => written,
+        }
+    }
+}
+
 impl Snapshot for Overlay {
     fn lsn(&self) -> Lsn {
         self.base.lsn()
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
-        let own = (space, key.to_vec());
-        match self.written.contains_key(&own) {
+        let own = (space, Bytes::copy_from_slice(key));
+        let is_own = self.own(space).get().contains_key(&own);
+        match is_own {
             true => self.overlaid(&own, None),
             false => self.overlaid(&own, self.base.get(space, key)?),
         }
@@ -174,7 +224,12 @@ impl Snapshot for Overlay {
     fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
         let stored = self.base.get_many(space, keys)?;
         let pairs = keys.iter().zip(stored);
-        pairs.map(|(key, stored)| self.overlaid(&(space, key.clone()), stored)).collect()
+        pairs
+            .map(|(key, stored)| {
+                let key = Bytes::copy_from_slice(key);
+                self.overlaid(&(space, key), stored)
+            })
+            .collect()
     }
 
     fn scan(
@@ -212,12 +267,12 @@ fn within<'m, V>(
     range: &'m KeyRange,
 ) -> impl Iterator<Item = &'m [u8]> {
     let start = match &range.start {
-        Bound::Included(key) => Bound::Included((space, key.clone())),
-        Bound::Excluded(key) => Bound::Excluded((space, key.clone())),
-        Bound::Unbounded => Bound::Included((space, Vec::new())),
+        Bound::Included(key) => Bound::Included((space, Bytes::copy_from_slice(key))),
+        Bound::Excluded(key) => Bound::Excluded((space, Bytes::copy_from_slice(key))),
+        Bound::Unbounded => Bound::Included((space, Bytes::new())),
     };
     map.range((start, Bound::Unbounded))
-        .map(|((of, key), _)| (*of, key.as_slice()))
+        .map(|((of, key), _)| (*of, &key[..]))
         .take_while(move |(of, key)| *of == space && range.contains(key))
         .map(|(_, key)| key)
 }
