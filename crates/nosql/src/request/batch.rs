@@ -6,6 +6,8 @@
 //!
 //! Refused by name: HybridRow, the binary encoding in which the .NET SDK sends batches.
 
+use std::borrow::Cow;
+
 use http::HeaderName;
 use partita_engine::{
     BatchAction, BatchMode, BatchOperation, Condition, ContainerPath, EtagPattern, Indexing,
@@ -72,7 +74,7 @@ fn operation(at: usize, raw: Raw<'_>, returns: Returns) -> Result<BatchOperation
     if raw.kind() != RawKind::Object {
         return Err(Error::bad_request(format!("The batch's operation {at} must be an object.")));
     }
-    let members = Members { at, document: Document::new(raw.text()) };
+    let members = Members { at, found: Document::new(raw.text()).members().collect() };
     Ok(members.operation(returns).unwrap_or_else(|error| BatchOperation {
         action: BatchAction::Refused(error),
         partition_key: None,
@@ -81,15 +83,14 @@ fn operation(at: usize, raw: Raw<'_>, returns: Returns) -> Result<BatchOperation
     }))
 }
 
-/// The members of one operation.
-#[derive(Clone, Copy)]
+/// The members of one operation: a handful, taken apart once, for one of them is the document.
 struct Members<'a> {
     at: usize,
-    document: Document<'a>,
+    found: Vec<(Cow<'a, str>, Raw<'a>)>,
 }
 
 impl Members<'_> {
-    fn operation(self, returns: Returns) -> Result<BatchOperation> {
+    fn operation(&self, returns: Returns) -> Result<BatchOperation> {
         if self.member("timeToLiveInSeconds").is_some() {
             return Err(Error::unsupported(
                 "Not supported by this server yet: timeToLiveInSeconds of a batch's operation. Set \
@@ -111,7 +112,7 @@ impl Members<'_> {
         })
     }
 
-    fn action(self) -> Result<BatchAction> {
+    fn action(&self) -> Result<BatchAction> {
         let kind = self.required("operationType")?;
         match kind.as_str() {
             "Create" => Ok(BatchAction::Create { body: self.body()?, indexing: self.indexing()? }),
@@ -136,7 +137,7 @@ impl Members<'_> {
 
     /// As the headers of a single request: a read may be spared, an upsert may insist on a version
     /// or on none, a change insists on a version. A create finds nothing to compare.
-    fn condition(self, action: &BatchAction) -> Result<Option<Condition>> {
+    fn condition(&self, action: &BatchAction) -> Result<Option<Condition>> {
         let matching = self.etag("ifMatch")?.map(Condition::Match);
         let none_matching = self.etag("ifNoneMatch")?.map(Condition::NoneMatch);
         Ok(match action {
@@ -150,11 +151,11 @@ impl Members<'_> {
         })
     }
 
-    fn etag(self, name: &str) -> Result<Option<EtagPattern>> {
+    fn etag(&self, name: &str) -> Result<Option<EtagPattern>> {
         Ok(self.string(name)?.as_deref().map(etag_pattern))
     }
 
-    fn indexing(self) -> Result<Indexing> {
+    fn indexing(&self) -> Result<Indexing> {
         match self.string("indexingDirective")?.as_deref() {
             None | Some("Default") => Ok(Indexing::ByPolicy),
             Some("Include") => Ok(Indexing::Include),
@@ -164,18 +165,18 @@ impl Members<'_> {
     }
 
     /// The document's text, as it came.
-    fn body(self) -> Result<Vec<u8>> {
+    fn body(&self) -> Result<Vec<u8>> {
         match self.member("resourceBody") {
             Some(raw) => Ok(raw.text().as_bytes().to_vec()),
             None => Err(self.wrong("resourceBody", "is missing")),
         }
     }
 
-    fn required(self, name: &str) -> Result<String> {
+    fn required(&self, name: &str) -> Result<String> {
         self.string(name)?.ok_or_else(|| self.wrong(name, "is missing"))
     }
 
-    fn string(self, name: &str) -> Result<Option<String>> {
+    fn string(&self, name: &str) -> Result<Option<String>> {
         let Some(raw) = self.member(name) else { return Ok(None) };
         match raw.to_value().as_str() {
             Some(text) => Ok(Some(text.to_owned())),
@@ -183,7 +184,7 @@ impl Members<'_> {
         }
     }
 
-    fn boolean(self, name: &str) -> Result<Option<bool>> {
+    fn boolean(&self, name: &str) -> Result<Option<bool>> {
         match self.member(name).map(|raw| raw.text()) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
@@ -194,10 +195,12 @@ impl Members<'_> {
 
     /// A member; null counts as absent.
     fn member(&self, name: &str) -> Option<Raw<'_>> {
-        self.document.member(name).filter(|raw| raw.kind() != RawKind::Null)
+        let mut found = self.found.iter();
+        let (_, raw) = found.find(|(known, _)| known == name)?;
+        Some(*raw).filter(|raw| raw.kind() != RawKind::Null)
     }
 
-    fn wrong(self, name: &str, how: &str) -> Error {
+    fn wrong(&self, name: &str, how: &str) -> Error {
         Error::bad_request(format!("The property '{name}' of the operation {} {how}.", self.at))
     }
 }
