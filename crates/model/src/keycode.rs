@@ -40,6 +40,11 @@ const CUT: u8 = 0x02;
 /// Appends bytes of any length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len() + 2);
+    // Hardly any text has such a byte, and whether it has is quickly found out.
+    if !bytes.contains(&0) {
+        out.extend_from_slice(bytes);
+        return out.extend_from_slice(&[0, END]);
+    }
     for (at, piece) in bytes.split(|&byte| byte == 0).enumerate() {
         if at > 0 {
             out.extend_from_slice(&[0, ESCAPED]);
@@ -67,7 +72,8 @@ pub fn put_utf16_order_cut(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
     let kept = bytes.get(..bytes_max).unwrap_or(bytes);
     let start = out.len();
     put_bytes(out, kept);
-    if kept.iter().any(|&byte| byte >= FIRST_EXCHANGED) {
+    // Looks at all bytes, but at many at once.
+    if kept.iter().fold(0, |highest, byte| *byte.max(&highest)) >= FIRST_EXCHANGED {
         // 00 FF, the escape, is the only FF there is: UTF-8 has none.
         out[start..].iter_mut().for_each(|byte| *byte = to_utf16_order(*byte));
     }
