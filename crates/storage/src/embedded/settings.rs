@@ -31,6 +31,13 @@ const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 /// Feed and meta get a quarter: the one is written once and read in order, the other is small.
 const SMALL_MEMTABLE_SHARE: u64 = 4;
 
+/// That of the index is larger. An item has many entries, and each counts for about twice the bytes
+/// that it has in a table: with equal sizes the index would be flushed more often than the items,
+/// into small tables of which each merge with the first level rewrites all of that. Twice the size
+/// is freed in the time of [`MEMTABLE_BYTES`] above, since keys and values of a batch lie in one
+/// piece ([`crate::prepared`]).
+const INDEX_MEMTABLE_TIMES: u64 = 2;
+
 /// The size of tables. The first sorted level holds four of them, and new tables, which lie all
 /// over the keys, are merged with all of it: as long as that takes, further ones pile up, and the
 /// engine halts the writers when there are 30. With its default of 64 MB, made for memtables of
@@ -71,7 +78,8 @@ pub struct EmbeddedSettings {
     /// How many lanes a new store gets; none: one per core, up to eight. An existing store keeps
     /// its number, and asking it for another one is an error.
     pub lanes: Option<usize>,
-    /// How large a write buffer of items and of index entries may grow, each; frozen as `lanes` is.
+    /// How large a write buffer of items may grow, and one of index entries to some times that;
+    /// frozen as `lanes` is.
     pub memtable_bytes: Option<u64>,
     /// How large a table of items and of index entries may grow; frozen as `lanes` is.
     pub table_bytes: Option<u64>,
@@ -94,6 +102,8 @@ impl Default for EmbeddedSettings {
 pub(super) struct Frozen {
     pub(super) lanes: usize,
     pub(super) memtable_bytes: u64,
+    /// How many times that of the index.
+    pub(super) index_memtable_times: u64,
     pub(super) table_bytes: u64,
 }
 
@@ -109,7 +119,8 @@ impl Frozen {
         }
         let memtable_bytes = settings.memtable_bytes.unwrap_or(MEMTABLE_BYTES);
         let table_bytes = settings.table_bytes.unwrap_or(TABLE_BYTES);
-        Ok(Frozen { lanes, memtable_bytes, table_bytes })
+        let index_memtable_times = INDEX_MEMTABLE_TIMES;
+        Ok(Frozen { lanes, memtable_bytes, index_memtable_times, table_bytes })
     }
 
     /// Compares with what the caller wants; what is not said is not compared.
@@ -148,8 +159,9 @@ impl Frozen {
     pub(super) fn keyspace_options(&self, space: Space) -> KeyspaceCreateOptions {
         let small = matches!(space, Space::Feed | Space::Meta);
         let share = if small { SMALL_MEMTABLE_SHARE } else { 1 };
+        let times = if space == Space::Index { self.index_memtable_times } else { 1 };
         KeyspaceCreateOptions::default()
-            .max_memtable_size(self.memtable_bytes / share)
+            .max_memtable_size(self.memtable_bytes / share * times)
             .compaction_strategy(Arc::new(
                 Leveled::default().with_table_target_size(self.table_bytes / share),
             ))
@@ -166,12 +178,13 @@ impl Frozen {
         text
     }
 
-    fn lines(&self) -> [(&'static str, u64); 5] {
+    fn lines(&self) -> [(&'static str, u64); 6] {
         [
             ("format", FORMAT),
             ("lanes", self.lanes as u64),
             ("memtable-bytes", self.memtable_bytes),
             ("small-memtable-share", SMALL_MEMTABLE_SHARE),
+            ("index-memtable-times", self.index_memtable_times),
             ("table-bytes", self.table_bytes),
         ]
     }
@@ -209,7 +222,13 @@ impl Frozen {
             Some(_) => number("table-bytes")?,
             None => TABLE_BYTES_BEFORE,
         };
-        Ok(Frozen { lanes, memtable_bytes: number("memtable-bytes")?, table_bytes })
+        let index_memtable_times = match text_of("index-memtable-times") {
+            Some(_) => number("index-memtable-times")?,
+            // Stores from before this was chosen.
+            None => 1,
+        };
+        let memtable_bytes = number("memtable-bytes")?;
+        Ok(Frozen { lanes, memtable_bytes, index_memtable_times, table_bytes })
     }
 }
 
@@ -218,7 +237,7 @@ mod tests {
     use super::*;
 
     fn frozen() -> Frozen {
-        Frozen { lanes: 3, memtable_bytes: 1 << 20, table_bytes: 1 << 22 }
+        Frozen { lanes: 3, memtable_bytes: 1 << 20, index_memtable_times: 2, table_bytes: 1 << 22 }
     }
 
     #[test]
@@ -233,6 +252,13 @@ mod tests {
         let text = frozen().to_text().replace("table-bytes = 4194304\n", "");
         let former = Frozen { table_bytes: TABLE_BYTES_BEFORE, ..frozen() };
         assert_eq!(Frozen::parse(&text, path), Ok(former));
+    }
+
+    #[test]
+    fn a_store_from_before_the_index_had_larger_buffers_has_equal_ones() {
+        let text = frozen().to_text().replace("index-memtable-times = 2\n", "");
+        let former = Frozen { index_memtable_times: 1, ..frozen() };
+        assert_eq!(Frozen::parse(&text, Path::new("store")), Ok(former));
     }
 
     #[test]
@@ -267,5 +293,6 @@ mod tests {
         let frozen = Frozen::choose(&EmbeddedSettings::default()).unwrap();
         assert_eq!(frozen.memtable_bytes, 8 * 1024 * 1024);
         assert_eq!(frozen.memtable_bytes / SMALL_MEMTABLE_SHARE, 2 * 1024 * 1024);
+        assert_eq!(frozen.memtable_bytes * frozen.index_memtable_times, 16 * 1024 * 1024);
     }
 }
