@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use partita_gateway::limits;
 use partita_model::Consistency;
 
+use crate::bench::BenchArgs;
 use crate::cli::ContainerName;
 use crate::script_worker;
 
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     Advise(AdviseArgs),
     /// Split and merge physical partitions.
     Admin(AdminArgs),
+    /// Measure an account, a Partita server or the service: operations and request units per
+    /// second, latencies, refusals.
+    Bench(BenchArgs),
     /// Run scripts for the server that started this process.
     #[command(name = script_worker::COMMAND, hide = true)]
     ScriptWorker,

@@ -6,7 +6,7 @@
 //! - `alerts.rs`: what should be told without being asked; `metrics.rs`: what is when asked;
 //! - `check.rs`: is what is stored whole?
 //! - `script_worker.rs`: processes in which the server has scripts run;
-//! - `cli/`: commands that ask a running server and print what it says;
+//! - `cli/`: commands that ask a running server and print what it says; `bench/` measures one;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
 //! Nothing here decides anything about data: this crate only chooses and connects.
@@ -15,6 +15,7 @@ mod access;
 mod alerts;
 mod args;
 mod banner;
+mod bench;
 mod check;
 mod cli;
 mod compat;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Some(Command::Partitions(args)) => cli::partitions(&args, clock),
         Some(Command::ExplainKey(args)) => cli::explain_key(&args, clock),
         Some(Command::Admin(args)) => cli::admin(&args.command, clock),
+        Some(Command::Bench(args)) => bench::run(&args, clock),
         Some(Command::Advise(args)) => cli::advise(&args, clock),
         Some(Command::Keys(args)) => match &args.command {
             KeysCommand::Rotate(args) => keys::rotate(args),

@@ -113,16 +113,13 @@ impl Client {
         Err(Failure::other(format!("{url}: no answer")))
     }
 
-    fn try_once(
-        &self,
-        ask: &Ask<'_>,
-        url: &str,
-    ) -> Result<ureq::http::Response<ureq::Body>, Failure> {
+    fn try_once(&self, ask: &Ask<'_>, url: &str) -> Result<http::Response<ureq::Body>, Failure> {
         let date = self.date();
-        let authorization = self.authorization(ask, &date);
+        let link = ask.segments.get(..ask.signed_segments).unwrap_or_default().join("/");
+        let authorization = authorization(&self.key, ask.method, ask.signed_type, &link, &date);
         let mut headers = vec![("x-ms-date", date.as_str()), ("authorization", &authorization)];
         headers.extend_from_slice(ask.headers);
-        let mut request = ureq::http::Request::builder().method(ask.method).uri(url);
+        let mut request = http::Request::builder().method(ask.method).uri(url);
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -140,19 +137,6 @@ impl Client {
     fn date(&self) -> String {
         let since = Duration::from_millis(self.clock.unix_millis());
         httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since)
-    }
-
-    fn authorization(&self, ask: &Ask<'_>, date: &str) -> String {
-        let link = ask.segments.get(..ask.signed_segments).unwrap_or_default().join("/");
-        let signed = Signed {
-            verb: ask.method,
-            resource_type: ask.signed_type,
-            links: &[],
-            date,
-            http_date: "",
-        };
-        let signature = self.key.sign(string_to_sign(&signed, &link).as_bytes());
-        encode(&format!("type=master&ver=1.0&sig={signature}"))
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Failure {
@@ -174,15 +158,32 @@ fn admin<'a>(
     Ask { method, signed_type, segments, signed_segments, query, headers: &[], body }
 }
 
-/// The server's own words, without their wrapping.
+/// The header that says who asks: the signature of a request with an account's key.
+pub(crate) fn authorization(
+    key: &Key,
+    verb: &str,
+    resource_type: &str,
+    link: &str,
+    date: &str,
+) -> String {
+    let signed = Signed { verb, resource_type, links: &[], date, http_date: "" };
+    let signature = key.sign(string_to_sign(&signed, link).as_bytes());
+    encode(&format!("type=master&ver=1.0&sig={signature}"))
+}
+
 fn refusal(status: u16, body: &Value) -> String {
+    format!("the server answers {status}: {}", reason(body))
+}
+
+/// The server's own words, without their wrapping.
+pub(crate) fn reason(body: &Value) -> String {
     let message = body.get("message").and_then(Value::as_str).unwrap_or("no reason given");
     let line = message.lines().next().unwrap_or_default();
     let wrapped =
         line.strip_prefix("Message: ").and_then(|json| Value::parse(json.as_bytes()).ok());
     let errors = wrapped.as_ref().and_then(|list| list.get("Errors")).and_then(Value::as_array);
     let reason = errors.and_then(<[Value]>::first).and_then(Value::as_str).unwrap_or(line);
-    format!("the server answers {status}: {reason}")
+    reason.to_owned()
 }
 
 /// Percent-encodes everything but letters, digits and `-._~`.

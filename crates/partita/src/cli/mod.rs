@@ -4,11 +4,11 @@
 //! take no decision: with `--json` they print the server's answer as it came.
 
 mod advise;
-mod client;
+pub(crate) mod client;
 mod explain_key;
 mod moves;
 mod partitions;
-mod table;
+pub(crate) mod table;
 
 use std::io::Write;
 
@@ -49,12 +49,12 @@ impl ContainerName {
 }
 
 /// Prints to standard output. Whoever closed it does not want the rest.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-fn say_json(value: &Value) {
+pub(crate) fn say_json(value: &Value) {
     say(&format!("{}\n", value.to_json()));
 }
 

@@ -4,6 +4,7 @@
 
 mod access;
 mod alerting;
+mod benching;
 mod checking;
 mod declaring;
 mod process;
