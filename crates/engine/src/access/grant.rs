@@ -1,10 +1,12 @@
 //! What a resource token opens.
 //!
 //! Exactly what its permission names: a container, what is under a partition key, one item, or one
-//! script, which can be read and, if it is a procedure, run, but not changed. Its
-//! holder may besides read the container's definition and its partition key ranges, without which
-//! no client can work. Names are resolved to resource ids before anything is compared, so a token
-//! does not outlive its container; and the permission must still be there, with the same target.
+//! script, which can be read and, if it is a procedure, run, but not changed. A script works on all
+//! that is under one partition key: who may run one there, or write with triggers, must hold the
+//! key, or the procedure itself, and not only an item. The holder may besides read the container's
+//! definition and its partition key ranges, without which no client can work. Names are resolved to
+//! resource ids before anything is compared, so a token does not outlive its container; and the
+//! permission must still be there, with the same target.
 //!
 //! [`touched`] is the table: what every operation touches. An operation that is not in it does not
 //! compile, and one that says `None` is closed to all tokens.
@@ -26,6 +28,8 @@ struct Touched<'a> {
     container: &'a ContainerPath,
     part: Part<'a>,
     writes: bool,
+    /// Triggers run with it, and see everything under the partition key.
+    triggers: bool,
 }
 
 /// A part of a container.
@@ -45,8 +49,8 @@ enum Part<'a> {
 }
 
 fn touched(op: &Op) -> Option<Touched<'_>> {
-    let reads = |container, part| Some(Touched { container, part, writes: false });
-    let writes = |container, part| Some(Touched { container, part, writes: true });
+    let reads = |container, part| Some(Touched { container, part, writes: false, triggers: false });
+    let writes = |container, part| Some(Touched { container, part, writes: true, triggers: false });
     match op {
         Op::ReadContainer { container, .. } | Op::ListPartitions { container, .. } => {
             reads(container, Part::Definition)
@@ -71,7 +75,9 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
             writes(container, Part::Keys(vec![partition_key.as_ref()]))
         }
         Op::ExecuteProcedure(call) => writes(&call.container, Part::Procedure(call)),
-        Op::Triggered { write, .. } => touched(write),
+        Op::Triggered { write, .. } => {
+            touched(write).map(|touched| Touched { triggers: true, ..touched })
+        }
         Op::ListConflicts { container } | Op::FindConflict { container, .. } => {
             reads(container, Part::Everything)
         }
@@ -81,6 +87,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
             container,
             part: part_of_batch(operations, mode),
             writes: !operations.iter().all(|o| matches!(o.action, BatchAction::Read { .. })),
+            triggers: false,
         }),
         Op::CreateDatabase { .. }
         | Op::ReadDatabase { .. }
@@ -140,6 +147,9 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
         return Err(refused("the permission's mode is Read"));
     }
     let (target, container) = (&grant.target, &resolved.container);
+    if touched.triggers && target.item.is_some() {
+        return Err(refused("it is for one item, and triggers see all under the partition key"));
+    }
     let is_part = target.item.is_some() || target.script.is_some();
     let opened = match touched.part {
         Part::Definition => true,

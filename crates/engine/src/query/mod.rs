@@ -29,6 +29,7 @@ mod route;
 mod settle;
 mod stream;
 mod token;
+mod veil;
 
 pub(crate) use self::route::{Area, area};
 

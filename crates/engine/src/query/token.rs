@@ -1,15 +1,15 @@
 //! Continuation tokens: how far a query has come, as a text that clients carry.
 //!
 //! ```text
-//! Q1.  base64url( progress · 16 bytes of an HMAC-SHA256 )
+//! Q2.  base64url( progress, hidden by `veil.rs` · 16 bytes of an HMAC-SHA256 )
 //! ```
 //!
 //! The HMAC covers the progress and everything that a token is only good for: the container, the
 //! query's text and parameters, and the kind of its scope. Its secret is made once and kept in the
-//! catalog, so tokens survive restarts and nobody else can make one: what is decoded was encoded
-//! here. A range of partition key ranges or EPKs is not part of it, since a client goes on with the
-//! token of a partition in the parts that it was split into; a partition key is. But where that key
-//! is all of a range that a token was made for, the token is good for the key as well.
+//! catalog, so tokens survive restarts and nobody else can make or read one: what is decoded was
+//! encoded here. A range of partition key ranges or EPKs is not part of it, since a client goes on
+//! with the token of a partition in the parts that it was split into; a partition key is. But where
+//! that key is all of a range that a token was made for, the token is good for the key as well.
 //!
 //! Clients that merge go on in an order with a filter that excludes what they have seen, and with
 //! the token of a page without it. A place in an order of items is a place whatever the filter, so
@@ -29,9 +29,10 @@ use super::codec::{Input, put_blob, put_blobs, put_epk, put_number};
 use super::compact::{self, Compact};
 use super::cursor::{Cursor, Progress, Stretch};
 use super::position::{Position, SortPosition};
+use super::veil::veil;
 use crate::op::{QueryRequest, Scope, Serving};
 
-const PREFIX: &str = "Q1.";
+const PREFIX: &str = "Q2.";
 const MAC_BYTES: usize = 16;
 
 /// What is signed besides the progress.
@@ -68,15 +69,18 @@ pub(super) fn encode(
         short.put(&mut payload);
     }
     let mac = mac(binding, &payload);
+    veil(binding.secret, &mac, &mut payload);
     payload.extend_from_slice(&mac);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(payload))
 }
 
 pub(super) fn decode(binding: &Binding<'_>, token: &str) -> Result<Decoded> {
     let encoded = token.strip_prefix(PREFIX).ok_or_else(invalid)?;
-    let bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| invalid())?;
+    let mut bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| invalid())?;
     let length = bytes.len().checked_sub(MAC_BYTES).ok_or_else(invalid)?;
-    let (payload, signed) = bytes.split_at(length);
+    let (payload, signed) = bytes.split_at_mut(length);
+    veil(binding.secret, signed, payload);
+    let (payload, signed) = (&*payload, &*signed);
     let is_signed = |scope| hasher(binding, scope, payload).verify_truncated_left(signed).is_ok();
     let of_range = !is_signed(&binding.request.scope);
     if of_range && !(names_key(binding.request) && is_signed(&Scope::Epks(EpkRange::all()))) {
@@ -352,6 +356,17 @@ mod tests {
         ] {
             let token = encode(&bound(&request), 1, &progress, usize::MAX);
             assert_eq!(decode(&bound(&request), &token), Ok(Decoded::Whole(progress)));
+        }
+    }
+
+    #[test]
+    fn a_token_does_not_show_what_it_says() {
+        let request = request();
+        for progress in [by_key(40, 40), sorted(&[40, 40])] {
+            let token = encode(&bound(&request), 1, &progress, usize::MAX);
+            let bytes = URL_SAFE_NO_PAD.decode(token.strip_prefix(PREFIX).unwrap()).unwrap();
+            let runs = bytes.windows(8).filter(|run| run.iter().all(|byte| *byte == run[0]));
+            assert_eq!(runs.count(), 0, "{bytes:?}");
         }
     }
 

@@ -222,18 +222,18 @@ fn parse_authorization(header: &str) -> Result<[u8; 32], AuthError> {
             Some(("type", value)) => kind = Some(value),
             Some(("ver", value)) => version = Some(value),
             Some(("sig", value)) => signature = Some(value),
-            Some((name, _)) => return Err(malformed(format!("unknown part {:?}", short(name)))),
-            None => return Err(malformed(format!("{:?} has no value", short(part)))),
+            Some((name, _)) => return Err(malformed(format!("unknown part {:?}", word(name)))),
+            None => return Err(malformed(format!("{:?} has no value", word(part)))),
         }
     }
     match kind {
         Some("master") => {}
-        Some(other) => return Err(AuthError::UnknownKind(short(other).to_string())),
+        Some(other) => return Err(AuthError::UnknownKind(word(other).to_string())),
         None => return Err(malformed("it has no type=")),
     }
     match version {
         Some("1.0") => {}
-        Some(other) => return Err(malformed(format!("ver={:?} is not 1.0", short(other)))),
+        Some(other) => return Err(malformed(format!("ver={:?} is not 1.0", word(other)))),
         None => return Err(malformed("it has no ver=")),
     }
     let signature = signature.ok_or_else(|| malformed("it has no sig="))?;
@@ -246,10 +246,13 @@ pub(super) fn malformed(reason: impl Into<String>) -> AuthError {
     AuthError::Malformed(reason.into())
 }
 
-/// Enough of a client's text to recognise it in a message.
-fn short(text: &str) -> &str {
-    let end = text.char_indices().nth(32).map_or(text.len(), |(at, _)| at);
-    text.get(..end).unwrap_or("")
+/// The longest text of a client's that a message repeats.
+const WORD_CHARS_MAX: usize = 16;
+
+/// A client's word, to recognise it in a message. What is longer may be a key or a token in the
+/// wrong place, and is not repeated.
+fn word(text: &str) -> &str {
+    if text.chars().count() <= WORD_CHARS_MAX { text } else { "…" }
 }
 
 /// Undoes one percent-encoding. A `+` stays a `+`: it is a digit of base64 here, not a space.

@@ -181,6 +181,8 @@ fn what_is_no_authorization_says_why() {
         ("", "\"\" has no value"),
         ("Bearer", "\"Bearer\" has no value"),
         ("user=me&password=x", "unknown part \"user\""),
+        ("cmVhZG9ubHktcmVhZG9ubHk=", "unknown part \"…\""),
+        ("cmVhZG9ubHktcmVhZG9ubHkx", "\"…\" has no value"),
         ("type=master", "it has no ver="),
         ("ver=1.0&sig=AAAA", "it has no type="),
         ("type=master&ver=1.0", "it has no sig="),

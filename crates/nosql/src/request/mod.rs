@@ -86,6 +86,12 @@ pub(crate) fn read(
         return Err(Error::too_large(REQUEST_TOO_LARGE));
     }
     let shape = shape(&link, &incoming)?;
+    if shape.query.explain && matches!(context.access, Access::Grant(_)) {
+        return Err(Error::forbidden(
+            "The input authorization token can't serve the request: how a query was executed tells \
+             of items under all partition keys. Use one of the account's keys",
+        ));
+    }
     let op = match link {
         Link::Account if incoming.method == Method::GET => return Ok(Call::Account),
         Link::Account => return Err(not_allowed(incoming.method, "the account", "GET")),

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
+use partita_engine::{
+    Database, EngineSettings, Maintenance, MaintenanceBudget, ThroughputMode, block_on,
+};
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
 use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Shutdown, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
@@ -30,6 +32,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<FixedClock>,
     pub(crate) credentials: Arc<Credentials>,
     store: Arc<dyn Store>,
+    database: Arc<Database>,
 }
 
 /// What a world is made with.
@@ -73,6 +76,17 @@ impl World {
 
     pub(crate) fn with_consistency(default_consistency: Consistency) -> World {
         World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, unthrottled(default_consistency))
+    }
+
+    /// One with these settings.
+    pub(crate) fn with_settings(settings: EngineSettings) -> World {
+        World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, settings)
+    }
+
+    /// Lets the background do all that there is to do.
+    pub(crate) fn settle(&self) {
+        let budget = MaintenanceBudget::default();
+        while self.database.maintain(&budget).unwrap() != Maintenance::Idle {}
     }
 
     /// One in which time stands still until it is told to move, and throughput is what it is.
@@ -140,8 +154,9 @@ impl World {
             shutdown: Shutdown::new(),
         };
         let pool = Pool::new(1, 16).unwrap();
+        let own = Arc::clone(&database);
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
-        World { door, telemetry, clock: fixed, credentials, store: own_store }
+        World { door, telemetry, clock: fixed, credentials, store: own_store, database: own }
     }
 
     pub(crate) fn set_public_endpoint(&mut self, endpoint: &str) {

@@ -438,3 +438,17 @@ fn a_read_only_key_sees_no_users_and_no_tokens() {
         world.get(path).signed_by(READONLY).refused(403, "0", "read-only");
     }
 }
+
+#[test]
+fn how_a_query_ran_is_not_for_tokens() {
+    let world = world_with_user("30000");
+    let token = token(&world, "p", "Read", "dbs/d/colls/c", r#","resourcePartitionKey":["a"]"#);
+    let query = || {
+        let ask = world.post(DOCS, r#"{"query":"SELECT * FROM c"}"#).key(r#"["a"]"#);
+        ask.header("content-type", QUERY)
+    };
+    let explained = || query().header("x-partita-explain", "true");
+    query().token(&token).expect(200);
+    explained().token(&token).refused(403, "0", "under all partition keys");
+    explained().expect(200);
+}

@@ -10,6 +10,7 @@ mod declaring;
 mod process;
 mod requests;
 mod scripting;
+mod secrets;
 mod starting;
 mod stopping;
 mod waiting;

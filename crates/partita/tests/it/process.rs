@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
@@ -47,6 +48,8 @@ pub(crate) struct Process {
     /// What it said.
     pub(crate) ready: Value,
     output: BufReader<std::process::ChildStdout>,
+    /// Reads the log all along: a server that cannot write any more would stand still.
+    log: Option<JoinHandle<String>>,
 }
 
 impl Process {
@@ -58,16 +61,24 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut errors = child.stderr.take().unwrap();
+        let log = thread::Builder::new().spawn(move || {
+            let mut log = String::new();
+            drop(errors.read_to_string(&mut log));
+            log
+        });
+        let log = log.unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
-        let ready = serde_json::from_str(&line).unwrap_or_else(|error| {
-            drop(child.kill());
-            let mut log = String::new();
-            drop(child.stderr.take().unwrap().read_to_string(&mut log));
-            panic!("no ready line but {line:?} ({error}); the log says {log}")
-        });
-        Process { child, ready, output }
+        match serde_json::from_str(&line) {
+            Ok(ready) => Process { child, ready, output, log: Some(log) },
+            Err(error) => {
+                drop(child.kill());
+                let log = log.join().unwrap();
+                panic!("no ready line but {line:?} ({error}); the log says {log}")
+            }
+        }
     }
 
     /// `127.0.0.1:PORT`.
@@ -94,10 +105,10 @@ impl Process {
 
     /// Waits for the end: exit code, the rest of standard output, the log.
     pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
-        let (mut rest, mut log) = (String::new(), String::new());
+        let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        (self.child.wait().unwrap().code(), rest, log)
+        let code = self.child.wait().unwrap().code();
+        (code, rest, self.log.take().unwrap().join().unwrap())
     }
 }
 
