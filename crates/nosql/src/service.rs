@@ -286,7 +286,7 @@ impl NoSqlDoor {
             Runs::Scripts => JobLength::Waiting,
         };
         // Who runs a script waits for its turn before it takes a thread.
-        let turn = self.database.turn(&op).await?;
+        let turn = self.database.turn(&op, &context).await?;
         let database = Arc::clone(&self.database);
         let work = move || {
             let _turn = turn;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{self, Poll, Waker};
 use std::thread;
 
-use partita_engine::{Context, Database, SplitAt, block_on};
+use partita_engine::{Access, Context, Database, SplitAt, block_on};
 use partita_model::ErrorKind;
 
 use super::*;
@@ -14,8 +15,9 @@ const EACH: i64 = 100;
 
 fn execute(database: &Database, op: Op) -> Reply {
     // As a door does it: the turn is waited for first.
-    let _turn = block_on(database.turn(&op)).unwrap();
-    block_on(database.execute(op, &Context::default()))
+    let context = Context::default();
+    let _turn = block_on(database.turn(&op, &context)).unwrap();
+    block_on(database.execute(op, &context))
 }
 
 fn fill(bench: &Bench, keys: &[&str]) {
@@ -179,4 +181,22 @@ fn what_a_procedure_did_not_find_is_still_not_there_when_it_commits() {
         ["query","SELECT VALUE COUNT(1) FROM c",9],["create",{"id":"x","pk":"a"}]]"#;
     let counted = answer(&run(&bench, source));
     assert_eq!(counted.to_json(), "[[1],[1]]", "both reads of a run see the same");
+}
+
+#[test]
+fn who_will_be_refused_does_not_stand_in_line() {
+    let (bench, _) = scripted(unthrottled());
+    bench.make_container(30_000, KEY_PK);
+    let op = call("any", &header("a"), "[]");
+    let turn = |access: Access| {
+        let context = Context { access, ..Context::default() };
+        let mut waiting = Box::pin(bench.database.turn(&op, &context));
+        match waiting.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Poll::Ready(turn.unwrap()),
+            Poll::Pending => Poll::Pending,
+        }
+    };
+    let Poll::Ready(Some(_held)) = turn(Access::ReadWrite) else { panic!("nobody is before it") };
+    assert!(turn(Access::ReadWrite).is_pending());
+    assert!(matches!(turn(Access::ReadOnly), Poll::Ready(None)));
 }

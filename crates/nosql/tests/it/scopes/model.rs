@@ -365,10 +365,7 @@ impl Chance {
     pub(super) fn opens(&self) -> Opens {
         match self.below(6) {
             0 => Opens::Item(self.item()),
-            1 => {
-                let place = if self.is_heads() { Where::Everywhere } else { self.key() };
-                Opens::Procedure(self.one_of(&Procedure::ALL), place)
-            }
+            1 => Opens::Procedure(self.one_of(&Procedure::ALL), self.place()),
             _ => Opens::Place(self.place()),
         }
     }

@@ -27,8 +27,9 @@ pub(crate) use turns::Turns;
 
 use self::host::Host;
 use super::one_read;
+use crate::access;
 use crate::catalog::{Container, Partition};
-use crate::context::Work;
+use crate::context::{Context, Work};
 use crate::database::Database;
 use crate::item::key_of_request;
 use crate::item::write::ATTEMPTS_MAX;
@@ -163,8 +164,9 @@ impl Database {
     }
 
     /// Waits until it is an operation's turn on its logical partition. An operation that runs no
-    /// script has no turn to wait for; one that cannot tell its logical partition will be refused.
-    pub async fn turn(&self, op: &Op) -> Result<Option<Turn>> {
+    /// script has no turn to wait for. One that will be refused does not stand in line either: it
+    /// is for those who may see what is going on there.
+    pub async fn turn(&self, op: &Op, context: &Context) -> Result<Option<Turn>> {
         let home = match op {
             Op::ExecuteProcedure(call) => {
                 self.home_of(&call.container, call.partition_key.as_ref())
@@ -181,11 +183,11 @@ impl Database {
             _ => return Ok(None),
         };
         match home {
-            Ok(home) => {
+            Ok(home) if access::check(self, context, op).is_ok() => {
                 let line = (home.container.rid, home.epk);
                 Ok(Some(self.turns.wait(line, &*self.clock).await?))
             }
-            Err(_) => Ok(None),
+            Ok(_) | Err(_) => Ok(None),
         }
     }
 
