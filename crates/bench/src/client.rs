@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use crate::answer::{self, Answer};
 
 /// The key of the emulators, which a server on loopback accepts by default.
-const KEY: &str =
+pub(crate) const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 /// The header of a body that is a document, or several.

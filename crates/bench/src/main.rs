@@ -10,6 +10,7 @@
 //! partita-bench split        a split under load: how long do writers ever wait, and when
 //! partita-bench transactions procedures of 10 creates, batches of 100 : single creates
 //! partita-bench hostile      point reads beside hostile scripts : the same without
+//! partita-bench count        operations in one process, for tools that count instructions
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -26,6 +27,7 @@ mod bare;
 mod client;
 mod compare;
 mod containers;
+mod count;
 mod create;
 mod data;
 mod hostile;
@@ -82,6 +84,12 @@ enum What {
     Containers(Options),
     /// A partition is split under load: latencies, and the longest times without a write.
     Split(SplitOptions),
+    /// Operations in this process, one after the other, for tools that count instructions.
+    Count {
+        what: count::Counted,
+        #[arg(long, default_value_t = 1_000)]
+        operations: u64,
+    },
     /// The bare server: answers every request with the response in a file.
     #[command(hide = true)]
     Bare { response: PathBuf },
@@ -168,6 +176,7 @@ fn main() -> Result<()> {
         What::Transactions(options) => runtime.block_on(transactions::run(&options)),
         What::Hostile(options) => runtime.block_on(hostile::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
+        What::Count { what, operations } => count::run(what, operations),
         What::Split(options) => split::run(&options),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),
     }

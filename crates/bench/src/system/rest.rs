@@ -23,7 +23,7 @@ const PROCEDURE: &str = "function (documents) { \
     next(); }";
 
 /// Headers of a question: all partitions, all rows, merged by the server.
-const QUERY: &str = "content-type: application/query+json\r\nx-ms-documentdb-isquery: True\r\n\
+pub(crate) const QUERY: &str = "content-type: application/query+json\r\nx-ms-documentdb-isquery: True\r\n\
                      x-ms-documentdb-query-enablecrosspartition: True\r\n\
                      x-ms-max-item-count: -1\r\nx-partita-query-serving: global\r\n";
 const UPSERT: &str = "content-type: application/json\r\nx-ms-documentdb-is-upsert: true\r\n";
