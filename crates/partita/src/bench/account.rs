@@ -43,6 +43,12 @@ pub(crate) struct Account {
 /// A connection that stays open.
 pub(crate) struct Connection(SendRequest<Full<Bytes>>);
 
+impl Connection {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
 /// A request, before it is signed.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {

@@ -130,6 +130,8 @@ impl Drive {
         connection: &mut Option<Connection>,
     ) -> Result<(), Unanswered> {
         loop {
+            // A server may close a connection after an answer; that is no error.
+            drop(connection.take_if(|known| known.is_closed()));
             let open = match connection {
                 Some(open) => open,
                 None => connection.insert(self.account.connect().await?),

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -25,11 +25,22 @@ fn measured(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The number of databases that the server has.
-fn databases(server: &Process) -> u16 {
-    let account = Account::of(server);
-    // Made by no test but this one: it conflicts if it is there.
-    account.try_database("bench")
+fn begin(directory: &Directory, arguments: &[&str]) -> Child {
+    let mut command = partita(directory, arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Until somebody has made an item.
+fn wait_for_items(server: &Process) {
+    let made = |line: &str| line.contains("CreateItem") && !line.ends_with(" 0");
+    while !server.get("/metrics").1.lines().any(made) {
+        std::thread::yield_now();
+    }
+}
+
+/// Makes the database that benchmarks use by default: 409 if one was left behind.
+fn make_database(server: &Process) -> u16 {
+    Account::of(server).try_database("bench")
 }
 
 #[test]
@@ -48,7 +59,7 @@ fn a_benchmark_measures_every_workload_and_leaves_nothing_behind() {
         let latencies = ["p50", "p90", "p99", "p99.9", "max"].map(latency);
         assert!(latencies[0] > 0.0 && latencies.is_sorted(), "{report}");
     }
-    assert_eq!(databases(&server), 201, "the database was removed");
+    assert_eq!(make_database(&server), 201, "the database was removed");
 }
 
 #[test]
@@ -110,7 +121,7 @@ fn what_is_wrong_is_told_with_what_to_do_and_nothing_is_left() {
     refused(&["--operations", "10", "--keys", "100"], 2, &["Lower --keys"]);
     // An answer of the server about something that only it can know.
     refused(&["--throughput", "2000000000"], 1, &["the container cannot be made", "--throughput"]);
-    assert_eq!(databases(&server), 201, "the database was removed");
+    assert_eq!(make_database(&server), 201, "the database was removed");
     let nobody = run(&directory, &["bench", "--endpoint", "http://127.0.0.1:1"]);
     assert!(said(&nobody).contains("Is a server running there?"), "{}", said(&nobody));
     let keyless = run(&directory, &["bench", "--endpoint", "https://account.example:443"]);
@@ -147,24 +158,32 @@ fn an_interrupted_benchmark_tells_what_it_measured_and_cleans_up() {
     let endpoint = format!("http://{}", server.address());
     let arguments =
         ["bench", "--endpoint", &endpoint, "--workload", "write", "--seconds", "600", "--json"];
-    let child = partita(&directory, &arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let requests = || {
-        let (_, metrics) = server.get("/metrics");
-        metrics.lines().any(|line| line.contains("CreateItem") && !line.ends_with(" 0"))
-    };
-    while !requests() {
-        std::thread::yield_now();
-    }
+    let child = begin(&directory, &arguments);
+    wait_for_items(&server);
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let report = measured(&output);
     assert_eq!(report["interrupted"], true);
-    assert_eq!(databases(&server), 201, "the database was removed");
+    assert_eq!(make_database(&server), 201, "the database was removed");
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_benchmark() {
+    let directory = Directory::new("bench-deserted");
+    let server = Process::start(&directory, &["--store", "memory"]);
+    let endpoint = format!("http://{}", server.address());
+    let arguments =
+        ["bench", "--endpoint", &endpoint, "--workload", "write", "--seconds", "600", "--json"];
+    let child = begin(&directory, &arguments);
+    wait_for_items(&server);
+    drop(server);
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["operations"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["errors"][0]["error"], "no connection", "{report}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("dbs/bench was made for this run"), "{}", said(&output));
 }
 
 #[test]
