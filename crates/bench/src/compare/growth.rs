@@ -11,6 +11,7 @@ use anyhow::Result;
 use super::measure::{self, Plan};
 use super::peers::Peer;
 use super::results::{Better, PARTITA, Results, Row, Sample};
+use super::table::number;
 use super::workload::{self, Workload};
 use super::{CompareOptions, DISK_BYTES, note};
 use crate::system::{Session, System};
@@ -26,7 +27,7 @@ const BETWEEN: &str = ", at ";
 
 /// The name of a row about this many documents.
 pub(crate) fn row_name(name: &str, documents: u64) -> String {
-    format!("{name}{BETWEEN}{documents} documents")
+    format!("{name}{BETWEEN}{} documents", number(documents as f64))
 }
 
 pub(crate) fn is_row_of(row: &str, name: &str) -> bool {
@@ -40,7 +41,7 @@ pub(crate) fn largest(results: &Results) -> Option<u64> {
 
 /// How many documents a row is about.
 pub(crate) fn size_of(row: &str) -> Option<u64> {
-    row.rsplit_once(BETWEEN)?.1.strip_suffix(" documents")?.parse().ok()
+    row.rsplit_once(BETWEEN)?.1.strip_suffix(" documents")?.replace(' ', "").parse().ok()
 }
 
 fn sizes(largest: u64) -> Vec<u64> {
@@ -164,6 +165,7 @@ mod tests {
     #[test]
     fn a_row_tells_its_operation_and_size() {
         let name = row_name("point read", 100_000);
+        assert_eq!(name, "point read, at 100 000 documents");
         assert_eq!(size_of(&name), Some(100_000));
         assert!(is_row_of(&name, "point read") && !is_row_of(&name, "point"));
         assert_eq!(size_of("point read"), None);

@@ -47,6 +47,7 @@ const DISK: &str = "disk";
 const START_UP: &str = "start-up";
 const DISK_BYTES: &str = "disk per document";
 const FDATASYNC: &str = "fdatasync of 4 KB";
+const WRONG: &str = "wrong answer";
 
 #[derive(clap::Args, Clone)]
 pub(crate) struct CompareOptions {
@@ -311,7 +312,8 @@ async fn check_answers(
             (Ok(rows), Some(first)) if rows == *first => (),
             (Ok(rows), Some(first)) => {
                 let (is, should) = (rows.len(), first.len());
-                row.refuse(system.name, format!("wrong: {is} rows that are not the {should}"));
+                let why = format!("{WRONG}: {is} rows, and not the same as the {should} of others");
+                row.refuse(system.name, why);
             }
             (Err(error), _) => row.refuse(system.name, format!("{error:#}")),
         }

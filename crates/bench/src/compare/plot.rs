@@ -129,7 +129,8 @@ fn growth_lines(results: &Results, name: &str) -> Option<Panel> {
         Some(Line { name: system.to_owned(), colour: colour(at), values: values? })
     });
     let lines: Vec<Line> = lines.collect();
-    (!rows.is_empty() && !lines.is_empty()).then(|| lines_panel(name, &places, &lines))
+    // One size is a point, and no growth.
+    (rows.len() > 1 && !lines.is_empty()).then(|| lines_panel(name, &places, &lines))
 }
 
 struct Line {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::WRONG;
 use super::results::{Cell, PARTITA, Results, Row};
 
 /// How many times better Partita is than everybody else, a row for each workload.
@@ -31,6 +32,7 @@ pub(crate) fn details(results: &Results) -> String {
 fn detail(row: &Row, system: &str) -> Vec<String> {
     let named = |value: Option<f64>| value.map_or_else(String::new, number);
     let remarks = match (row.cells.get(system), row.errors(system)) {
+        (Some(Cell::Refused(why)), _) if why.starts_with(WRONG) => why.clone(),
         (Some(Cell::Refused(why)), _) => format!("refused: {}", why.replace('|', "/")),
         (_, (0, _)) => String::new(),
         (_, (errors, all)) => format!("{errors} of {all} failed"),
@@ -64,7 +66,7 @@ pub(crate) fn contenders(results: &Results) -> String {
 fn own(row: &Row) -> String {
     match (row.value(PARTITA), row.cells.get(PARTITA)) {
         (Some(value), _) => number(value),
-        (None, Some(Cell::Refused(why))) => format!("refused: {}", status(why)),
+        (None, Some(Cell::Refused(why))) => refusal(why),
         (None, _) => String::new(),
     }
 }
@@ -72,17 +74,21 @@ fn own(row: &Row) -> String {
 fn against(row: &Row, name: &str) -> String {
     match (row.ratio(name), row.cells.get(name)) {
         (Some(ratio), _) => format!("{}×", number(ratio)),
-        (None, Some(Cell::Refused(why))) => format!("refused: {}", status(why)),
+        (None, Some(Cell::Refused(why))) => refusal(why),
         (None, Some(Cell::Measured(_))) => row.value(name).map_or_else(String::new, number),
         (None, None) => String::new(),
     }
 }
 
-/// The first word of a refusal: what came after it is in the other table.
-fn status(why: &str) -> String {
-    let status = why.split_whitespace().next().unwrap_or_default();
-    let is_status = status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit());
-    if is_status { status.to_owned() } else { why.chars().take(40).collect() }
+/// In a few words: the rest is in the other table.
+fn refusal(why: &str) -> String {
+    let first = why.split_whitespace().next().unwrap_or_default();
+    let is_status = first.len() == 3 && first.bytes().all(|byte| byte.is_ascii_digit());
+    match is_status {
+        _ if why.starts_with(WRONG) => WRONG.to_owned(),
+        true => format!("refused: {first}"),
+        false => format!("refused: {}", why.chars().take(30).collect::<String>()),
+    }
 }
 
 /// Three digits that matter, and groups of thousands.
@@ -107,12 +113,13 @@ fn grouped(value: i64) -> String {
     if value < 0 { format!("-{text}") } else { text }
 }
 
-fn heading<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+/// The first row of a table.
+pub(crate) fn heading<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
 /// Columns of equal width, and a rule below the heading.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
@@ -133,13 +140,14 @@ fn aligned(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::golden;
     use crate::compare::results::tests::example;
+    use crate::compare::{golden, targets};
 
     #[test]
     fn the_tables_read_like_this() {
         let results = example();
-        let text = [contenders(&results), ratios(&results), details(&results)].join("\n");
+        let checked = targets::render(&targets::check(&results));
+        let text = [contenders(&results), ratios(&results), details(&results), checked].join("\n");
         golden("tables.txt", &text);
     }
 

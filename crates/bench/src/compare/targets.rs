@@ -3,7 +3,7 @@
 use super::growth::{self, SIZES_TEXT};
 use super::peers::{COSMIUM, POSTGRES, VERCEL};
 use super::results::{PARTITA, Results, Row};
-use super::table::number;
+use super::table::{aligned, heading, number};
 use super::workload::{CREATE_MANY, POINT_READ};
 use super::{BARE, DISK_BYTES, RAW, START_UP};
 use crate::questions::QUESTIONS;
@@ -126,10 +126,12 @@ fn flat(results: &Results, name: &str) -> Checked {
 
 /// For people.
 pub(crate) fn render(checked: &[Checked]) -> String {
-    let line = |checked: &Checked| {
-        format!("{:12} {}: {}\n", checked.verdict.word(), checked.text, checked.measured)
+    let mut rows = vec![heading(["target", "verdict", "measured"].into_iter())];
+    let row = |checked: &Checked| {
+        vec![checked.text.clone(), checked.verdict.word().to_owned(), checked.measured.clone()]
     };
-    checked.iter().map(line).collect()
+    rows.extend(checked.iter().map(row));
+    aligned(&rows)
 }
 
 #[cfg(test)]
