@@ -8,7 +8,7 @@
 mod grant;
 mod roles;
 
-use partita_model::{ContainerRid, Error, Result};
+use partita_model::{ContainerRid, Error, Result, ScriptRid};
 
 use crate::context::{Access, Context};
 use crate::database::Database;
@@ -47,6 +47,17 @@ pub(crate) fn check_container(access: &Access, container: ContainerRid) -> Resul
             Err(grant::refused("the token is for another resource"))
         }
         // Roles are about names: whatever has the name now is meant.
+        Access::Grant(_) | Access::Roles(_) | Access::ReadWrite | Access::ReadOnly => Ok(()),
+    }
+}
+
+/// Refuses a script that the credentials do not open: its name may have been given to another one
+/// since [`check`] looked at it.
+pub(crate) fn check_script(access: &Access, script: ScriptRid) -> Result<()> {
+    match access {
+        Access::Grant(granted) if granted.target.script.is_some_and(|opened| opened != script) => {
+            Err(grant::refused("the token is for another resource"))
+        }
         Access::Grant(_) | Access::Roles(_) | Access::ReadWrite | Access::ReadOnly => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use partita_model::{Result, ScriptKind};
 
 use super::Home;
+use crate::access;
 use crate::context::Work;
 use crate::database::Database;
 use crate::item::key_of_request;
@@ -19,6 +20,7 @@ impl Database {
         let resolved = self.item_container(work, &call.container)?;
         let kind = ScriptKind::Procedure;
         let stored = self.catalog.current().script(&resolved, kind, &call.procedure)?;
+        access::check_script(&work.context.access, stored.rid)?;
         let key = key_of_request(&resolved.container, call.partition_key.as_ref())?;
         let mut home = Home::new(resolved.container, key);
         let script = stored.to_script();
