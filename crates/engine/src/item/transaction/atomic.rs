@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use partita_model::{Charge, Epk, Error, ErrorKind, PartitionKeyHeader, Result, limits};
+use partita_model::{
+    Charge, Epk, Error, ErrorKind, PartitionKey, PartitionKeyHeader, Result, limits,
+};
 use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
@@ -64,7 +66,7 @@ impl Database {
         let home = Home { epk: epk.clone(), key: key.clone().into() };
         let member = |operation| Member::of(&container, &home, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
-        let results = self.run_admitted(work, &mut container, &epk, members).await?;
+        let results = self.run_admitted(work, &mut container, (&epk, &key), members).await?;
         let charge = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
         self.settle(work, home_of(&container, &epk), charge, Some((&epk, &key)));
         Ok(results)
@@ -76,12 +78,13 @@ impl Database {
         &self,
         work: &mut Work<'_>,
         container: &mut Arc<Container>,
-        epk: &Epk,
+        (epk, key): (&Epk, &PartitionKey),
         mut members: Vec<Member>,
     ) -> Result<Vec<BatchResult>> {
         for _ in 0..ATTEMPTS_MAX {
             let partition = home_of(container, epk);
             let mut view = Overlay::new(self.open_partition(work, partition)?);
+            view.begin_at(epk, key)?;
             // A batch that reads must not show less than the client has seen.
             if members.iter().any(Member::reads) {
                 self.check_session(work, partition, view.lsn())?;

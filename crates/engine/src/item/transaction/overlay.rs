@@ -9,20 +9,23 @@
 //! dropped; the one from before that write was kept. So the final batch expects exactly what the
 //! operations saw in the store. The transaction's own feed records cannot be read back: they have
 //! no place in the feed before the commit.
+//!
+//! Where the logical partition of a transaction has no items yet, that is all there is to expect:
+//! its items need not be looked up one by one, neither here nor by the store.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use partita_model::Lsn;
+use partita_model::{Epk, Lsn, PartitionKey};
 use partita_storage::{
     Batch, Direction, Entry, Expect, KeyRange, Page, Record, Result, ScanLimit, Snapshot, Space,
     StorageError, Write, counter,
 };
 
 use super::index_writes::IndexWrites;
-use crate::feed;
+use crate::{feed, keys};
 
 /// The LSN of what is not committed yet. No commit ever gets it, so an expectation that names it
 /// by mistake fails instead of passing.
@@ -43,6 +46,8 @@ pub(super) struct Overlay {
     index: Mutex<IndexWrites>,
     sums: BTreeMap<Key, i64>,
     log: Vec<Vec<u8>>,
+    /// How the keys of items begin of which the store has none, and is expected to have none.
+    empty: Option<Vec<u8>>,
 }
 
 /// Adds writes to a batch.
@@ -64,11 +69,34 @@ impl Overlay {
             index: Mutex::default(),
             sums: BTreeMap::new(),
             log: Vec::new(),
+            empty: None,
         }
+    }
+
+    /// Tells the view that a logical partition is the only one whose items will be asked for, and
+    /// answers the record of its head. If it has no items, that is expected of the store.
+    pub(super) fn begin_at(&mut self, epk: &Epk, key: &PartitionKey) -> Result<Option<Record>> {
+        let head = keys::head(epk, key);
+        let record = self.base.get(Space::Meta, &head)?;
+        let counted = record.as_ref().map_or(Ok(0), |record| counter(&record.value))?;
+        if keys::head_parts(counted).0 == 0 {
+            self.saw(Space::Meta, head, record.as_ref().map(|record| record.lsn));
+            self.empty = Some(keys::item_prefix(epk, key, &[]));
+        }
+        Ok(record)
+    }
+
+    /// Is it known that the store has no record with this key?
+    fn is_known_absent(&self, space: Space, key: &[u8]) -> bool {
+        let empty = self.empty.as_ref().filter(|_| space == Space::Items);
+        empty.is_some_and(|prefix| key.starts_with(prefix))
     }
 
     /// Notes that an operation relied on a record, or on its absence.
     pub(super) fn saw(&mut self, space: Space, key: Vec<u8>, lsn: Option<Lsn>) {
+        if self.is_known_absent(space, &key) {
+            return;
+        }
         let key = (space, Bytes::from(key));
         if !self.own(space).get().contains_key(&key) {
             self.seen.entry(key).or_insert(lsn);
@@ -215,7 +243,7 @@ impl Snapshot for Overlay {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         let own = (space, Bytes::copy_from_slice(key));
         let is_own = self.own(space).get().contains_key(&own);
-        match is_own {
+        match is_own || self.is_known_absent(space, key) {
             true => self.overlaid(&own, None),
             false => self.overlaid(&own, self.base.get(space, key)?),
         }
@@ -308,6 +336,7 @@ fn truncate(entries: &mut Vec<Entry>, limit: ScanLimit) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use partita_model::KeyPart;
     use partita_storage::{MemoryStore, PartitionId, Store};
     use proptest::prelude::*;
 
@@ -392,6 +421,39 @@ mod tests {
             prop_assert_eq!(committed.lsn, Lsn(before.len() as u64 + 1));
             prop_assert_eq!(read(&*store.snapshot(HOME).unwrap()), seen);
         }
+    }
+
+    #[test]
+    fn an_empty_logical_partition_is_expected_as_a_whole() {
+        let store = MemoryStore::new();
+        store.create_partitions(&[HOME], Lsn(0)).unwrap();
+        let key = PartitionKey(vec![KeyPart::String("a".into())]);
+        let epk = Epk::parse_hex("0A").unwrap();
+        let item = keys::item(&epk, &key, "1");
+        let create = |count: i64| {
+            let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+            overlay.begin_at(&epk, &key).unwrap();
+            assert_eq!(overlay.get(Space::Items, &item).unwrap(), None);
+            let mut batch = Batch::new();
+            batch.expect_absent(Space::Items, item.clone());
+            batch.put(Space::Items, item.clone(), vec![1]);
+            batch.add(Space::Meta, keys::head(&epk, &key), keys::head_delta(count, 1));
+            overlay.absorb(batch);
+            assert!(overlay.get(Space::Items, &item).unwrap().is_some(), "its own");
+            overlay.into_batch()
+        };
+        let (first, second) = (create(1), create(1));
+        let head = Expect::Absent { space: Space::Meta, key: keys::head(&epk, &key) };
+        assert_eq!(first.expects, [head]);
+        store.submit(HOME, first).wait().unwrap();
+        let refused = store.submit(HOME, second).wait();
+        assert!(matches!(refused, Err(StorageError::Conflict { space: Space::Meta, .. })));
+        let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+        overlay.begin_at(&epk, &key).unwrap();
+        assert!(overlay.get(Space::Items, &item).unwrap().is_some(), "it is not empty any more");
+        overlay.saw(Space::Items, item.clone(), Some(Lsn(1)));
+        let unchanged = Expect::Unchanged { space: Space::Items, key: item.clone(), lsn: Lsn(1) };
+        assert_eq!(overlay.into_batch().expects, [unchanged]);
     }
 
     #[test]

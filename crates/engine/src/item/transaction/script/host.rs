@@ -59,10 +59,9 @@ impl<'a> Host<'a> {
         home: &'a Home,
         view: Box<dyn Snapshot>,
     ) -> Result<Host<'a>> {
-        let head = keys::head(&home.epk, &home.key);
-        let head_lsn = view.get(Space::Meta, &head)?.map(|record| record.lsn);
         let mut view = Overlay::new(view);
-        view.saw(Space::Meta, head, head_lsn);
+        let head = view.begin_at(&home.epk, &home.key)?.map(|record| record.lsn);
+        view.saw(Space::Meta, keys::head(&home.epk, &home.key), head);
         let mut work = Work::new(context);
         work.admitted.push(home.partition().id);
         let limit_nanos = database.settings.scripts.run_millis_max * NANOS_PER_MILLI;
