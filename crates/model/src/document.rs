@@ -5,7 +5,9 @@
 //! strings are borrowed from the text, and only those with escapes are copied.
 //!
 //! The text is trusted to be what [`crate::json::compact_object`] or [`stamp`] returned. Any other
-//! text gives answers without meaning (mostly None), never a panic.
+//! text gives answers without meaning (mostly None), never a panic. That it is UTF-8 is trusted as
+//! well: only the pieces that are taken out as strings are checked, since a query looks at a few
+//! properties of very many items.
 
 use std::borrow::Cow;
 
@@ -16,18 +18,21 @@ use crate::path::PropertyPath;
 use crate::value::Value;
 
 mod cursor;
+mod name;
 
-pub(crate) use self::cursor::{depth_of, element_texts, member_texts, member_value};
+pub use self::name::MemberName;
 
-use self::cursor::{Cursor, Member, parse_number};
+pub(crate) use self::cursor::{depth_of, element_texts, member_texts};
+
+use self::cursor::{Cursor, Member, element_ranges, member_value, parse_number, short_integer};
 
 /// An item's text, to be looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Document<'a>(&'a str);
+pub struct Document<'a>(&'a [u8]);
 
 /// A value inside a document, as its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raw<'a>(&'a str);
+pub struct Raw<'a>(&'a [u8]);
 
 /// The types of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +98,17 @@ pub enum Scalar<'a> {
 impl<'a> Document<'a> {
     /// The text came out of `compact_object` or `stamp`.
     pub fn new(text: &'a str) -> Document<'a> {
-        Document(text)
+        Document(text.as_bytes())
     }
 
-    /// The whole text.
+    /// The same for a text that was stored: the bytes are UTF-8 if they are what was written.
+    pub fn stored(bytes: &'a [u8]) -> Document<'a> {
+        Document(bytes)
+    }
+
+    /// The whole text; an empty one if it is no text.
     pub fn text(&self) -> &'a str {
-        self.0
+        self.raw().text()
     }
 
     /// The whole document as a value.
@@ -114,11 +124,11 @@ impl<'a> Document<'a> {
 
     /// The same for a path of these names.
     pub fn at<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<Raw<'a>> {
-        let mut text = self.0;
+        let mut value = self.0;
         for name in names {
-            text = member_value(text, name)?;
+            value = member_value(value, name)?;
         }
-        Some(Raw(text))
+        Some(Raw(value))
     }
 
     /// The value of a top-level member.
@@ -126,14 +136,20 @@ impl<'a> Document<'a> {
         member_value(self.0, name).map(Raw)
     }
 
+    /// The same for a name that is looked up often.
+    pub fn member_named(&self, name: &MemberName) -> Option<Raw<'a>> {
+        name.find(self.0).map(Raw)
+    }
+
     /// The top-level members in order.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> + use<'a> {
-        member_texts(self.0).map(|member| (member.name.decode(), Raw(member.value)))
+        member_texts(self.text()).map(|member| (member.name.decode(), Raw::new(member.value)))
     }
 
     /// The elements in order, if the text is an array and no object.
     pub fn elements(&self) -> impl Iterator<Item = Raw<'a>> + use<'a> {
-        element_texts(self.0).map(|element| Raw(element.text))
+        let bytes = self.0;
+        element_ranges(bytes).map_while(|range| bytes.get(range).map(Raw))
     }
 
     /// Visits every leaf, in the order of the text.
@@ -148,7 +164,9 @@ impl<'a> Document<'a> {
     /// Visits every value, in the order of the text: what holds others before them, and the
     /// document itself, at the empty path, first.
     pub fn visit(&self, f: &mut dyn FnMut(&[Step<'a>], Node<'a>)) {
-        let mut walk = Walk { cursor: Cursor::new(self.0), path: Vec::with_capacity(8), f };
+        let text = self.text();
+        let cursor = Cursor::new(text.as_bytes());
+        let mut walk = Walk { text, cursor, path: Vec::with_capacity(8), f };
         // None means that the text ended or broke off: there is nobody to tell.
         let _visited = walk.value();
     }
@@ -162,28 +180,46 @@ impl<'a> Document<'a> {
 impl<'a> Raw<'a> {
     /// The text is one value of a document.
     pub(crate) fn new(text: &'a str) -> Raw<'a> {
-        Raw(text)
+        Raw(text.as_bytes())
     }
 
-    /// The value's text.
+    /// The value's text; an empty one if it is no text.
     pub fn text(&self) -> &'a str {
+        std::str::from_utf8(self.0).unwrap_or_default()
+    }
+
+    /// The value's text, unchecked.
+    pub fn bytes(&self) -> &'a [u8] {
         self.0
+    }
+
+    /// The value, to be looked into.
+    pub fn document(&self) -> Document<'a> {
+        Document(self.0)
     }
 
     /// The value, if it has no parts.
     pub fn scalar(&self) -> Option<Scalar<'a>> {
         match self.kind() {
             RawKind::Null => Some(Scalar::Null),
-            RawKind::Bool => Some(Scalar::Bool(self.0 == "true")),
+            RawKind::Bool => Some(Scalar::Bool(self.0 == b"true")),
             RawKind::Number => parse_number(self.0).map(Scalar::Number),
-            RawKind::String => Cursor::new(self.0).string().map(|s| Scalar::String(s.decode())),
+            RawKind::String => {
+                let literal = Cursor::new(self.0).string()?.of(self.text())?;
+                Some(Scalar::String(literal.decode()))
+            }
             RawKind::Array | RawKind::Object => None,
         }
     }
 
+    /// The number, if it is written with a few digits and nothing else, as most numbers are.
+    pub fn short_integer(&self) -> Option<i64> {
+        short_integer(self.0)
+    }
+
     /// The value's type.
     pub fn kind(&self) -> RawKind {
-        match self.0.as_bytes().first() {
+        match self.0.first() {
             Some(b'"') => RawKind::String,
             Some(b'{') => RawKind::Object,
             Some(b'[') => RawKind::Array,
@@ -195,12 +231,13 @@ impl<'a> Raw<'a> {
 
     /// The value as a tree; null if the text is no JSON.
     pub fn to_value(&self) -> Value {
-        json::parse_str(self.0).unwrap_or(Value::Null)
+        json::parse_str(self.text()).unwrap_or(Value::Null)
     }
 }
 
 /// A walk in progress. Each method returns None when the text breaks off.
 struct Walk<'a, 'f> {
+    text: &'a str,
     cursor: Cursor<'a>,
     path: Vec<Step<'a>>,
     f: &'f mut dyn FnMut(&[Step<'a>], Node<'a>),
@@ -212,7 +249,7 @@ impl<'a> Walk<'a, '_> {
             b'{' => self.object(),
             b'[' => self.array(),
             _ => {
-                let scalar = Raw(self.cursor.value()?).scalar()?;
+                let scalar = Raw::new(self.text.get(self.cursor.value()?)?).scalar()?;
                 self.leaf(Leaf::Scalar(scalar));
                 Some(())
             }
@@ -227,7 +264,7 @@ impl<'a> Walk<'a, '_> {
         }
         (self.f)(&self.path, Node::Object);
         loop {
-            let name = self.cursor.name()?;
+            let name = self.cursor.name()?.of(self.text)?;
             self.descend(Step::Member(name.decode()))?;
             if self.cursor.eat(b',').is_none() {
                 return self.cursor.eat(b'}');

@@ -41,8 +41,8 @@ pub mod value;
 pub use clock::{Clock, Entropy, FixedClock, SeededEntropy, ShiftedClock};
 pub use consistency::Consistency;
 pub use document::{
-    Document, Leaf, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties, stamp,
-    unstamp, with_lsn,
+    Document, Leaf, MemberName, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties,
+    stamp, unstamp, with_lsn,
 };
 pub use epk::{Epk, EpkRange};
 pub use error::{Error, ErrorKind, Result};

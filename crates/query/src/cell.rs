@@ -58,6 +58,9 @@ impl Deref for Tree<'_> {
 
 impl<'a> Cell<'a> {
     pub(crate) fn from_raw(raw: Raw<'a>) -> Cell<'a> {
+        if let Some(int) = raw.short_integer() {
+            return Cell::Number(Number::Int(int));
+        }
         match raw.scalar() {
             None => Cell::Text(raw),
             Some(Scalar::Null) => Cell::Null,
@@ -171,7 +174,7 @@ impl<'a> Cell<'a> {
             Cell::Null | Cell::Bool(_) | Cell::Number(_) => size_of::<Value>(),
             Cell::String(text) => size_of::<Value>() + text.len(),
             // A small number takes two bytes of text and many more in a tree.
-            Cell::Text(raw) => raw.text().len().saturating_mul(8),
+            Cell::Text(raw) => raw.bytes().len().saturating_mul(8),
             Cell::Tree(tree) => footprint(tree),
         }
     }
@@ -180,10 +183,18 @@ impl<'a> Cell<'a> {
 /// The text of the value at the end of a path into a text.
 pub(crate) fn walk_text<'a>(raw: Raw<'a>, steps: &[Step]) -> Option<Raw<'a>> {
     steps.iter().try_fold(raw, |raw, step| match step {
-        Step::Member(name) => Document::new(raw.text()).member(name),
-        Step::Element(at) => Document::new(raw.text()).elements().nth(*at),
+        Step::Member(name) => raw.document().member_named(name),
+        Step::Element(at) => raw.document().elements().nth(*at),
         Step::Nowhere => None,
     })
+}
+
+/// The number that a piece of text is, if it is one.
+pub(crate) fn number_of(raw: Raw<'_>) -> Option<Number> {
+    match raw.short_integer() {
+        Some(int) => Some(Number::Int(int)),
+        None => Cell::from_raw(raw).as_number(),
+    }
 }
 
 fn walk_tree<'v>(value: &'v Value, steps: &[Step]) -> Option<&'v Value> {

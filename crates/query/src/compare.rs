@@ -17,7 +17,7 @@ pub(crate) fn equal(a: &Cell<'_>, b: &Cell<'_>) -> bool {
         (Cell::Bool(a), Cell::Bool(b)) => a == b,
         (Cell::Number(a), Cell::Number(b)) => a == b,
         (Cell::String(a), Cell::String(b)) => a == b,
-        (Cell::Text(a), Cell::Text(b)) if a.text() == b.text() => true,
+        (Cell::Text(a), Cell::Text(b)) if a == b => true,
         (Cell::Text(_) | Cell::Tree(_), Cell::Text(_) | Cell::Tree(_)) => {
             a.kind() == b.kind() && with_tree(a, |a| with_tree(b, |b| a == b))
         }

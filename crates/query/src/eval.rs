@@ -15,9 +15,9 @@ pub(crate) use arithmetic::negate;
 
 use std::borrow::Cow;
 
-use partita_model::{Error, Object, Result, Value};
+use partita_model::{Error, Number, Object, Result, Value};
 
-use crate::cell::Cell;
+use crate::cell::{self, Cell};
 use crate::compare;
 use crate::ir::{BinaryOperator, Expr, Step, UnaryOperator};
 use crate::like::Pattern;
@@ -187,6 +187,9 @@ fn chain<'a>(
     rest: &'a [(BinaryOperator, Expr)],
     frame: &mut Frame<'a>,
 ) -> Evaluated<'a> {
+    if arithmetic::is_arithmetic(rest) {
+        return Ok(calculate(first, rest, frame)?.map(Cell::Number));
+    }
     let mut left = eval(first, frame)?;
     for (operator, right) in rest {
         let decided = left.as_ref().and_then(Cell::as_bool);
@@ -204,6 +207,36 @@ fn chain<'a>(
         };
     }
     Ok(left)
+}
+
+/// A chain of arithmetic: numbers all the way, so no cells are made in between.
+fn calculate<'a>(
+    first: &'a Expr,
+    rest: &'a [(BinaryOperator, Expr)],
+    frame: &mut Frame<'a>,
+) -> Result<Option<Number>> {
+    let mut left = number(first, frame)?;
+    for (operator, right) in rest {
+        let right = number(right, frame)?;
+        let both = left.zip(right);
+        left = both.and_then(|(left, right)| arithmetic::binary(*operator, left, right));
+    }
+    Ok(left)
+}
+
+/// The value of an expression where only a number counts.
+fn number<'a>(expr: &'a Expr, frame: &mut Frame<'a>) -> Result<Option<Number>> {
+    match (expr, &frame.item) {
+        (Expr::Constant(Value::Number(number)), _) => Ok(Some(*number)),
+        (Expr::Path { base, steps }, Some(Cell::Text(item))) if **base == Expr::Item => {
+            Ok(cell::walk_text(*item, steps).and_then(cell::number_of))
+        }
+        (Expr::Chain { first, rest }, _) if arithmetic::is_arithmetic(rest) => {
+            frame.scope.step()?;
+            calculate(first, rest, frame)
+        }
+        _ => Ok(eval(expr, frame)?.and_then(|cell| cell.as_number())),
+    }
 }
 
 /// Appends to what is there, so that a long chain of `||` copies nothing twice.

@@ -172,7 +172,7 @@ impl Seen {
 
     fn path(&mut self, steps: &[Step]) {
         let to_array = steps.iter().map_while(|step| match step {
-            Step::Member(name) => Some(IndexStep::Member(name.clone())),
+            Step::Member(name) => Some(IndexStep::Member(name.to_string())),
             Step::Element(_) | Step::Nowhere => None,
         });
         let path: Vec<IndexStep> = to_array.collect();
@@ -186,7 +186,7 @@ impl Seen {
 
 fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
     let of_step = |step: &Step| match step {
-        Step::Member(name) => Some(IndexStep::Member(name.clone())),
+        Step::Member(name) => Some(IndexStep::Member(name.to_string())),
         Step::Element(_) | Step::Nowhere => None,
     };
     steps.iter().map(of_step).collect()

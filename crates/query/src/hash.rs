@@ -53,13 +53,13 @@ fn cell(cell: &Cell<'_>, seed: u128) -> u128 {
 fn raw(text: Raw<'_>, seed: u128) -> u128 {
     match text.kind() {
         RawKind::Array => {
-            let elements = Document::new(text.text()).elements().enumerate();
+            let elements = text.document().elements().enumerate();
             elements.fold(word(ARRAY, seed), |hash, (at, element)| {
                 word(raw(element, element_seed(at)), hash)
             })
         }
         RawKind::Object => {
-            let members = Document::new(text.text()).members();
+            let members = text.document().members();
             object(members.map(|(name, member)| raw(member, name_seed(&name))), seed)
         }
         _ => cell(&Cell::from_raw(text), seed),

@@ -2,23 +2,40 @@
 //!
 //! Nothing is validated again: a value's end is found by counting brackets and jumping over
 //! strings. Every read is bounded by the text, so a text that was not checked gives None.
+//!
+//! The cursor moves over bytes and answers with ranges of them. It only ever stops at ASCII bytes,
+//! so a range of a text is a piece of whole characters.
+
+use std::ops::Range;
 
 use crate::json::scan::{Quoted, plain_until};
 
 /// A place in a text.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
-    text: &'a str,
+    bytes: &'a [u8],
     at: usize,
 }
 
+/// A string literal without its quotes, and whether it has escapes.
+pub(super) struct Literal {
+    pub(super) inside: Range<usize>,
+    pub(super) escaped: bool,
+}
+
+impl Literal {
+    pub(super) fn of(self, text: &str) -> Option<Quoted<'_>> {
+        Some(Quoted { raw: text.get(self.inside)?, escaped: self.escaped })
+    }
+}
+
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0 }
+    pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { bytes, at: 0 }
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.bytes.get(self.at).copied()
     }
 
     pub(super) fn eat(&mut self, byte: u8) -> Option<()> {
@@ -26,11 +43,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string literal.
-    pub(super) fn string(&mut self) -> Option<Quoted<'a>> {
+    pub(super) fn string(&mut self) -> Option<Literal> {
         let start = self.at + 1;
         let escaped = self.skip_string()?;
-        let raw = self.text.get(start..self.at - 1)?;
-        Some(Quoted { raw, escaped })
+        Some(Literal { inside: start..self.at - 1, escaped })
     }
 
     /// To the end of a string literal; says whether it has escapes.
@@ -38,7 +54,7 @@ impl<'a> Cursor<'a> {
         self.eat(b'"')?;
         let mut escaped = false;
         loop {
-            self.at = plain_until(self.text.as_bytes(), self.at);
+            self.at = plain_until(self.bytes, self.at);
             match self.peek()? {
                 b'"' => {
                     self.at += 1;
@@ -54,17 +70,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// A member's name and the colon after it.
-    pub(super) fn name(&mut self) -> Option<Quoted<'a>> {
+    pub(super) fn name(&mut self) -> Option<Literal> {
         let name = self.string()?;
         self.eat(b':')?;
         Some(name)
     }
 
-    /// The text of a whole value.
-    pub(super) fn value(&mut self) -> Option<&'a str> {
+    /// Where a whole value lies.
+    pub(super) fn value(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         self.skip_value()?;
-        self.text.get(start..self.at)
+        Some(start..self.at)
     }
 
     fn skip_value(&mut self) -> Option<()> {
@@ -118,13 +134,13 @@ pub(crate) struct Member<'a> {
 
 /// The members of an object's text; none if it is no object.
 pub(crate) fn member_texts<'a>(object: &'a str) -> impl Iterator<Item = Member<'a>> + use<'a> {
-    let mut cursor = Cursor::new(object);
+    let mut cursor = Cursor::new(object.as_bytes());
     let mut more = cursor.eat(b'{');
     std::iter::from_fn(move || {
         more.take()?;
         let start = cursor.at;
-        let name = cursor.name()?;
-        let value = cursor.value()?;
+        let name = cursor.name()?.of(object)?;
+        let value = object.get(cursor.value()?)?;
         let text = object.get(start..cursor.at)?;
         more = cursor.eat(b',');
         Some(Member { name, value, text, start })
@@ -133,24 +149,29 @@ pub(crate) fn member_texts<'a>(object: &'a str) -> impl Iterator<Item = Member<'
 
 /// The value of the first member of this name in an object's text. Filters ask this of every item:
 /// the members before it are passed over without being taken apart.
-pub(crate) fn member_value<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn member_value<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut cursor = Cursor::new(object);
     cursor.eat(b'{')?;
     loop {
-        let start = cursor.at + 1;
-        let escaped = cursor.skip_string()?;
-        let raw = object.as_bytes().get(start..cursor.at - 1)?;
-        let is_it = match escaped {
+        let literal = cursor.string()?;
+        let raw = object.get(literal.inside)?;
+        let is_it = match literal.escaped {
             false => raw == name.as_bytes(),
-            true => Quoted { raw: object.get(start..cursor.at - 1)?, escaped }.means(name),
+            true => Quoted { raw: std::str::from_utf8(raw).ok()?, escaped: true }.means(name),
         };
         cursor.eat(b':')?;
         if is_it {
-            return cursor.value();
+            return object.get(cursor.value()?);
         }
         cursor.skip_value()?;
         cursor.eat(b',')?;
     }
+}
+
+/// The value that begins at a place of a text.
+pub(super) fn value_at(text: &[u8], at: usize) -> Option<&[u8]> {
+    let mut cursor = Cursor { bytes: text, at };
+    text.get(cursor.value()?)
 }
 
 /// An element of an array, as text.
@@ -163,20 +184,27 @@ pub(crate) struct Element<'a> {
 
 /// The elements of an array's text; none if it is no array.
 pub(crate) fn element_texts<'a>(array: &'a str) -> impl Iterator<Item = Element<'a>> + use<'a> {
+    element_ranges(array.as_bytes()).map_while(|range| {
+        let start = range.start;
+        Some(Element { text: array.get(range)?, start })
+    })
+}
+
+/// Where the elements of an array lie in its text; none if it is no array.
+pub(super) fn element_ranges<'a>(array: &'a [u8]) -> impl Iterator<Item = Range<usize>> + use<'a> {
     let mut cursor = Cursor::new(array);
     let mut more = cursor.eat(b'[');
     std::iter::from_fn(move || {
         more.take()?;
-        let start = cursor.at;
-        let text = cursor.value()?;
+        let element = cursor.value()?;
         more = cursor.eat(b',');
-        Some(Element { text, start })
+        Some(element)
     })
 }
 
 /// How many arrays and objects are open at the deepest place of a value.
 pub(crate) fn depth_of(value: &str) -> usize {
-    let mut cursor = Cursor::new(value);
+    let mut cursor = Cursor::new(value.as_bytes());
     let (mut open, mut deepest) = (0_usize, 0);
     while let Some(byte) = cursor.peek() {
         match byte {
@@ -192,14 +220,24 @@ pub(crate) fn depth_of(value: &str) -> usize {
     deepest
 }
 
+/// So many digits always fit the 53 bits of a double.
+const EXACT_DIGITS_MAX: usize = 15;
+
+/// The number of a literal that has nothing but a few digits.
+pub(super) fn short_integer(literal: &[u8]) -> Option<i64> {
+    let few = (1..=EXACT_DIGITS_MAX).contains(&literal.len());
+    if !few || !literal.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(literal.iter().fold(0, |int, digit| int * 10 + i64::from(digit - b'0')))
+}
+
 /// The double of a number literal. Most numbers in documents are short integers, which need no
 /// rounding.
-pub(super) fn parse_number(literal: &str) -> Option<f64> {
-    /// So many digits always fit the 53 bits of a double.
-    const EXACT_DIGITS_MAX: usize = 15;
-    if literal.len() <= EXACT_DIGITS_MAX && literal.bytes().all(|b| b.is_ascii_digit()) {
-        let int = literal.bytes().fold(0_u64, |int, digit| int * 10 + u64::from(digit - b'0'));
-        return (!literal.is_empty()).then_some(int as f64);
+pub(super) fn parse_number(literal: &[u8]) -> Option<f64> {
+    if let Some(int) = short_integer(literal) {
+        return Some(int as f64);
     }
+    let literal = std::str::from_utf8(literal).ok()?;
     literal.parse().ok().filter(|double: &f64| double.is_finite())
 }

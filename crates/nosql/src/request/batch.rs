@@ -74,7 +74,7 @@ fn operation(at: usize, raw: Raw<'_>, returns: Returns) -> Result<BatchOperation
     if raw.kind() != RawKind::Object {
         return Err(Error::bad_request(format!("The batch's operation {at} must be an object.")));
     }
-    let members = Members { at, found: Document::new(raw.text()).members().collect() };
+    let members = Members { at, found: raw.document().members().collect() };
     Ok(members.operation(returns).unwrap_or_else(|error| BatchOperation {
         action: BatchAction::Refused(error),
         partition_key: None,
@@ -167,7 +167,7 @@ impl Members<'_> {
     /// The document's text, as it came.
     fn body(&self) -> Result<Vec<u8>> {
         match self.member("resourceBody") {
-            Some(raw) => Ok(raw.text().as_bytes().to_vec()),
+            Some(raw) => Ok(raw.bytes().to_vec()),
             None => Err(self.wrong("resourceBody", "is missing")),
         }
     }

@@ -43,7 +43,7 @@ impl Slots {
                 let mut place = self.place(base)?;
                 for step in steps {
                     place.push(match step {
-                        Step::Member(name) => IndexStep::Member(name.clone()),
+                        Step::Member(name) => IndexStep::Member(name.to_string()),
                         Step::Element(_) => IndexStep::Element,
                         Step::Nowhere => return None,
                     });

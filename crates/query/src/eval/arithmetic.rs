@@ -6,7 +6,20 @@
 
 use partita_model::Number;
 
-use crate::ir::BinaryOperator;
+use crate::ir::{BinaryOperator, Expr};
+
+/// Does a chain consist of arithmetic alone?
+pub(super) fn is_arithmetic(chain: &[(BinaryOperator, Expr)]) -> bool {
+    use BinaryOperator as Op;
+    !chain.is_empty()
+        && chain.iter().all(|(operator, _)| match operator {
+            Op::Add | Op::Subtract | Op::Multiply | Op::Divide | Op::Remainder => true,
+            Op::BitAnd | Op::BitOr | Op::BitXor => true,
+            Op::ShiftLeft | Op::ShiftRight | Op::ShiftRightUnsigned => true,
+            Op::Or | Op::And | Op::Concat | Op::Equal | Op::NotEqual => false,
+            Op::Less | Op::LessOrEqual | Op::Greater | Op::GreaterOrEqual => false,
+        })
+}
 
 /// None if the operator is no arithmetic.
 pub(super) fn binary(operator: BinaryOperator, left: Number, right: Number) -> Option<Number> {

@@ -8,7 +8,7 @@ use super::room;
 use crate::cell::{Cell, Kind};
 use crate::compare;
 use crate::scope::Scope;
-use partita_model::{Document, Number, Object, Result, Value};
+use partita_model::{Number, Object, Result, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ type Elements<'c> = Box<dyn Iterator<Item = Cell<'c>> + 'c>;
 pub(super) fn elements<'c>(cell: &'c Cell<'_>) -> Option<Elements<'c>> {
     match cell {
         Cell::Text(raw) if cell.kind() == Kind::Array => {
-            Some(Box::new(Document::new(raw.text()).elements().map(Cell::from_raw)))
+            Some(Box::new(raw.document().elements().map(Cell::from_raw)))
         }
         Cell::Tree(tree) => Some(Box::new(tree.as_array()?.iter().map(Cell::from_ref))),
         _ => None,

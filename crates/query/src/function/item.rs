@@ -2,13 +2,13 @@
 
 use super::arguments::{Arguments, int};
 use crate::cell::{Cell, Kind};
-use partita_model::{Document, ItemRid, Scalar};
+use partita_model::{ItemRid, RawKind, Scalar};
 
 /// `DOCUMENTID(item)`: its number inside its partition, which its resource id contains.
 pub(super) fn document_id<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let rid = match arguments.get(0)? {
-        Cell::Text(raw) if raw.text().starts_with('{') => {
-            match Document::new(raw.text()).member("_rid")?.scalar()? {
+        Cell::Text(raw) if raw.kind() == RawKind::Object => {
+            match raw.document().member("_rid")?.scalar()? {
                 Scalar::String(rid) => ItemRid::parse(&rid)?,
                 _ => return None,
             }

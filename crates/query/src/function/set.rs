@@ -10,7 +10,7 @@ use super::room;
 use crate::cell::Cell;
 use crate::compare;
 use crate::scope::Scope;
-use partita_model::{Document, Result, Value};
+use partita_model::{Result, Value};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
@@ -94,7 +94,8 @@ fn hash(cell: &Cell<'_>, keys: &Keys) -> u64 {
 fn members_hash(cell: &Cell<'_>, keys: &Keys) -> u64 {
     let member = |name: &str, value: &Cell<'_>| keys.state.hash_one((name, hash(value, keys)));
     match cell {
-        Cell::Text(raw) => Document::new(raw.text())
+        Cell::Text(raw) => raw
+            .document()
             .members()
             .map(|(name, value)| member(&name, &Cell::from_raw(value)))
             .fold(0, u64::wrapping_add),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use partita_model::Value;
+use partita_model::{MemberName, Value};
 
 use super::{ConstantSet, Query};
 use crate::aggregate::Aggregate;
@@ -116,7 +116,7 @@ pub(crate) enum SubqueryKind {
 /// One step into a value. A step that does not fit the value leads to undefined.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    Member(String),
+    Member(MemberName),
     Element(usize),
     /// A step no value has, such as `[1.5]` or `[null]`.
     Nowhere,

@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use partita_model::{Document, Raw, RawKind, Value};
+use partita_model::{Raw, RawKind, Value};
 
 use super::{Flow, GO_ON, for_each_value};
 use crate::cell::{Cell, Tree};
@@ -97,7 +97,7 @@ fn for_each_element<'a>(
 }
 
 fn elements_of_text<'a>(raw: Raw<'a>) -> impl Iterator<Item = Cell<'a>> {
-    Document::new(raw.text()).elements().map(Cell::from_raw)
+    raw.document().elements().map(Cell::from_raw)
 }
 
 /// A loop that a callback can end.

@@ -34,7 +34,7 @@ fn expr<'a>(out: &mut String, expr: &'a Expr, frame: &mut Frame<'a>) -> Result<b
             };
             let Some(Cell::Text(raw)) = cell else { return evaluated(out, expr, frame) };
             let Some(raw) = cell::walk_text(*raw, steps) else { return Ok(false) };
-            frame.scope.reserve(raw.text().len())?;
+            frame.scope.reserve(raw.bytes().len())?;
             Ok(self::raw(out, raw))
         }
         other => evaluated(out, other, frame),

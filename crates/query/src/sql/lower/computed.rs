@@ -14,7 +14,7 @@ impl Lowering<'_> {
     pub(super) fn path(&mut self, base: Expr, steps: Vec<Step>) -> SqlResult<Expr> {
         let computed = match (&base, steps.first()) {
             (Expr::Item, Some(Step::Member(name))) => {
-                self.computed.iter().find(|property| property.name == *name)
+                self.computed.iter().find(|property| property.name == **name)
             }
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use partita_model::{Number, Value};
+use partita_model::{MemberName, Number, Value};
 
 use super::{Lowering, Sight, fold, select};
 use crate::aggregate::Aggregate;
@@ -160,11 +160,11 @@ impl Lowering<'_> {
 
     pub(super) fn step(&mut self, step: &PathStep) -> SqlResult<Step> {
         let (index, span) = match step {
-            PathStep::Member(name) => return Ok(Step::Member(name.clone())),
+            PathStep::Member(name) => return Ok(Step::Member(MemberName::new(name))),
             PathStep::Index { index, span } => (index, *span),
         };
         Ok(match self.expr(index)? {
-            Expr::Constant(Value::String(name)) => Step::Member(name),
+            Expr::Constant(Value::String(name)) => Step::Member(MemberName::new(&name)),
             Expr::Constant(Value::Number(number)) => match number.as_i64().map(usize::try_from) {
                 Some(Ok(element)) => Step::Element(element),
                 Some(Err(_)) | None => Step::Nowhere,
