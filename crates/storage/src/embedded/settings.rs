@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fjall::KeyspaceCreateOptions;
 use fjall::compaction::Leveled;
-use fjall::config::PartitioningPolicy;
+use fjall::config::{BlockSizePolicy, PartitioningPolicy, PinningPolicy, RestartIntervalPolicy};
 
 use crate::contract::{Result, Space};
 use crate::error::StorageError;
@@ -43,6 +43,12 @@ const INDEX_MEMTABLE_TIMES: u64 = 2;
 /// engine halts the writers when there are 30. With its default of 64 MB, made for memtables of
 /// that size, merges took ten seconds and more on two busy cores, and a split ran into that wall.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The size of the blocks that tables of items are read in. A scan pays for each block (finding it
+/// in the cache, searching it for its bounds) and an item takes about 1 KB, so the engine's default
+/// of 4 KB made the way through a table half of a scan's work. A read of one item that is not in
+/// the cache reads and unpacks a whole block.
+const ITEM_BLOCK_BYTES: u32 = 16 * 1024;
 
 /// What stores have that were made before this was chosen: the engine's default.
 const TABLE_BYTES_BEFORE: u64 = 64 * 1024 * 1024;
@@ -152,21 +158,22 @@ impl Frozen {
         }
     }
 
-    /// The options of one keyspace. Filters and block indexes are cut into pieces of a few KB in
-    /// all but the newest tables: whole ones have megabytes, and where the cache cannot keep them
-    /// each read of a key took 0.5 ms to read and verify them again. What is not named here is the
-    /// engine's default of the pinned version, which [`Frozen::to_text`] records by that version.
+    /// The options of one keyspace. What is not named here is the engine's default of the pinned
+    /// version. An existing keyspace keeps those that it was made with.
     pub(super) fn keyspace_options(&self, space: Space) -> KeyspaceCreateOptions {
         let small = matches!(space, Space::Feed | Space::Meta);
         let share = if small { SMALL_MEMTABLE_SHARE } else { 1 };
         let times = if space == Space::Index { self.index_memtable_times } else { 1 };
-        KeyspaceCreateOptions::default()
+        let options = match space {
+            Space::Items => item_options(),
+            Space::Index | Space::Feed | Space::Meta => in_pieces(),
+        };
+        options
             .max_memtable_size(self.memtable_bytes / share * times)
             .compaction_strategy(Arc::new(
                 Leveled::default().with_table_target_size(self.table_bytes / share),
             ))
             .index_block_partitioning_policy(PartitioningPolicy::new([false, true]))
-            .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
             .manual_journal_persist(true)
     }
 
@@ -230,6 +237,25 @@ impl Frozen {
         let memtable_bytes = number("memtable-bytes")?;
         Ok(Frozen { lanes, memtable_bytes, index_memtable_times, table_bytes })
     }
+}
+
+/// Filters and block indexes are cut into pieces of a few KB in all but the newest tables: whole
+/// ones have megabytes, and where the cache cannot keep them each read of a key took 0.5 ms to read
+/// and verify them again.
+fn in_pieces() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+}
+
+/// Items are large and read most: their filters, a thousandth of their size, stay in memory whole.
+/// Every key is stored whole, too: it is handed out as a piece of its block, while one that shares
+/// its beginning with the key before would have to be put together for each reader.
+fn item_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .data_block_size_policy(BlockSizePolicy::all(ITEM_BLOCK_BYTES))
+        .data_block_restart_interval_policy(RestartIntervalPolicy::all(1))
+        .filter_block_partitioning_policy(PartitioningPolicy::all(false))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
 }
 
 #[cfg(test)]
