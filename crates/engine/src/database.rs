@@ -134,6 +134,8 @@ pub struct QuerySettings {
     pub memo_bytes_max: usize,
     /// Entries of the index that finding such a set took at least.
     pub memo_entries_min: u64,
+    /// Bytes of the ways to items that are kept for the next query that finds the same items.
+    pub pointer_bytes_max: usize,
     /// Partitions asked at once.
     pub parallelism: usize,
     /// Bytes of a continuation when the client does not say.
@@ -155,6 +157,7 @@ impl Default for QuerySettings {
             distinct_rows_max: 1_000_000,
             memo_bytes_max: 32 << 20,
             memo_entries_min: 256,
+            pointer_bytes_max: 16 << 20,
             parallelism: 4,
             token_bytes_max: 4 << 10,
         }

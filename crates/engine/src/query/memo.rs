@@ -14,6 +14,7 @@ use partita_model::Lsn;
 use partita_storage::{KeyRange, PartitionId};
 
 use super::leaf::RidSet;
+use super::pointers::Pointers;
 
 /// What a set takes besides its bitmap and its key.
 const OVERHEAD_BYTES: usize = 256;
@@ -30,9 +31,12 @@ pub(super) struct Known {
 
 type Key = (PartitionId, Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The sets of a database, up to a number of bytes.
+/// What a database remembers for its queries, each part up to a number of bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Memo(Mutex<Sets>);
+pub(crate) struct Memo {
+    sets: Mutex<Sets>,
+    pub(super) pointers: Pointers,
+}
 
 #[derive(Debug, Default)]
 struct Sets {
@@ -87,7 +91,7 @@ impl Memo {
     }
 
     fn lock(&self) -> MutexGuard<'_, Sets> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -23,6 +23,7 @@ mod leaf;
 mod leaves;
 mod memo;
 mod page;
+mod pointers;
 mod position;
 mod resume;
 mod route;

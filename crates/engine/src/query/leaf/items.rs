@@ -2,7 +2,9 @@
 //!
 //! Index entries end in rids. `02 rid → item key` and then the item itself are read in batches, in
 //! the order of the rids; what a query must not see, or what lies outside the leaf's range of keys,
-//! is left out before it is loaded where possible.
+//! is left out before it is loaded where possible. The keys of items that were found lately are
+//! remembered (`pointers.rs`); they count as if they were read, so that a query costs the same
+//! whoever asked before.
 
 use bytes::Bytes;
 use partita_model::{Error, Result};
@@ -27,34 +29,53 @@ impl Item {
 
 /// The items with these rids, in this order, as far as the query may see them.
 pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
-    let pointers: Vec<Vec<u8>> = rids.iter().map(|rid| keys::rid(*rid)).collect();
-    let found = leaf.view.get_many(Space::Index, &pointers)?;
     leaf.report.entries_scanned += rids.len() as u64;
     let wanted = keys::items_in(&leaf.restrict);
+    let mut reached = Vec::with_capacity(rids.len());
     let mut item_keys = Vec::with_capacity(rids.len());
-    for pointer in found {
-        let pointer = pointer
-            .ok_or_else(|| Error::corrupt("an index entry leads to a resource id that is gone"))?;
-        if wanted.contains(&pointer.value) {
-            item_keys.push(pointer.value.to_vec());
+    for (rid, key) in rids.iter().zip(item_keys_of(leaf, rids)?) {
+        if wanted.contains(&key) {
+            reached.push(*rid);
+            item_keys.push(key);
         }
     }
-    load(leaf, item_keys)
-}
-
-/// The items with these keys, in this order, as far as the query may see them.
-pub(super) fn load(leaf: &mut Leaf<'_>, item_keys: Vec<Vec<u8>>) -> Result<Vec<Item>> {
     let records = leaf.view.get_many(Space::Items, &item_keys)?;
     let mut items = Vec::with_capacity(item_keys.len());
-    for (key, record) in item_keys.into_iter().zip(records) {
-        let record =
-            record.ok_or_else(|| Error::corrupt("a resource id leads to an item that is gone"))?;
+    for ((rid, key), record) in reached.into_iter().zip(item_keys).zip(records) {
+        let gone = || Error::corrupt("a resource id leads to an item that is gone");
+        let record = record.ok_or_else(gone)?;
         let item = SeenItem::read(&record.value)?;
+        if item.rid != rid {
+            return Err(Error::corrupt("a resource id leads to another item"));
+        }
         leaf.report.documents_loaded += 1;
         leaf.report.document_bytes += item.body.len() as u64;
         if leaf.sees(&key, &item)? {
-            items.push(Item { rid: item.rid, record: record.value });
+            items.push(Item { rid, record: record.value });
         }
     }
     Ok(items)
+}
+
+/// The keys of the items with these rids.
+fn item_keys_of(leaf: &Leaf<'_>, rids: &[u64]) -> Result<Vec<Vec<u8>>> {
+    let (partition, pointers) = (leaf.partition.id, &leaf.memo.pointers);
+    let bytes_max = leaf.budget.settings.pointer_bytes_max;
+    let mut item_keys = pointers.get(partition, rids, bytes_max);
+    let unknown: Vec<Vec<u8>> = rids
+        .iter()
+        .zip(&item_keys)
+        .filter(|(_, key)| key.is_none())
+        .map(|(rid, _)| keys::rid(*rid))
+        .collect();
+    let mut found = leaf.view.get_many(Space::Index, &unknown)?.into_iter();
+    let mut fresh = Vec::with_capacity(unknown.len());
+    for (rid, key) in rids.iter().zip(&mut item_keys).filter(|(_, key)| key.is_none()) {
+        let gone = || Error::corrupt("an index entry leads to a resource id that is gone");
+        let pointer = found.next().flatten().ok_or_else(gone)?;
+        *key = Some(pointer.value.to_vec());
+        fresh.push((*rid, pointer.value));
+    }
+    pointers.put(partition, fresh.iter().map(|(rid, key)| (*rid, &**key)), bytes_max);
+    Ok(item_keys.into_iter().flatten().collect())
 }
