@@ -114,6 +114,22 @@ pub struct LeafReport {
     pub nanos: u64,
 }
 
+impl LeafReport {
+    /// Takes in what the same partition did later for the same page.
+    pub(crate) fn add(&mut self, later: LeafReport) {
+        self.plan = match later.plan.is_empty() {
+            true => std::mem::take(&mut self.plan),
+            false => format!("{}\n{}", later.plan, self.plan),
+        };
+        self.entries_scanned += later.entries_scanned;
+        self.documents_loaded += later.documents_loaded;
+        self.document_bytes += later.document_bytes;
+        self.rows_evaluated += later.rows_evaluated;
+        self.rows_out += later.rows_out;
+        self.nanos += later.nanos;
+    }
+}
+
 /// An index, as the service names it: `/a/?` alone, or `/a ASC`, `/b DESC` for a composite one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexUse {

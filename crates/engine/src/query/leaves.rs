@@ -23,7 +23,7 @@ use super::crew::Shared;
 use super::cursor::Unit;
 use super::leaf::{Budget, End, Leaf};
 use super::memo::Memo;
-use super::position::{LeafRow, Position};
+use super::position::{LeafRow, Position, SortPosition};
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::QuerySettings;
@@ -38,12 +38,23 @@ pub(super) enum Question {
         bytes_max: usize,
         in_turn: bool,
     },
+    /// So many places where rows are, to be asked for later; rows where places cannot be told.
+    Places {
+        want: usize,
+        bytes_max: usize,
+    },
+    /// The rows of the places that come with the units.
+    RowsAt,
     Groups,
 }
 
 /// What a unit answered.
 pub(super) struct Answer {
     pub(super) rows: Vec<LeafRow>,
+    /// Instead of rows: where they are.
+    pub(super) places: Vec<SortPosition>,
+    /// The view that has what is at the places.
+    pub(super) view: Option<Box<dyn Snapshot>>,
     pub(super) end: End,
     pub(super) groups: Option<Groups>,
     pub(super) report: LeafReport,
@@ -53,6 +64,7 @@ pub(super) struct Answer {
 struct Task {
     unit: Unit,
     after: Option<Position>,
+    places: Vec<SortPosition>,
     view: Box<dyn Snapshot>,
 }
 
@@ -67,8 +79,24 @@ pub(super) fn ask(
     let mut tasks = Vec::with_capacity(units.len());
     for (unit, after) in units {
         let view = job.open(work, unit.partition)?;
-        tasks.push(Some(Task { unit: (*unit).clone(), after: after.cloned(), view }));
+        let after = after.cloned();
+        tasks.push(Some(Task { unit: (*unit).clone(), after, places: Vec::new(), view }));
     }
+    run(job, question, tasks)
+}
+
+/// Asks units for the rows of places that they gave, on the views that have them.
+pub(super) fn ask_rows_at(
+    job: &Job<'_>,
+    places: Vec<(&Unit, Box<dyn Snapshot>, Vec<SortPosition>)>,
+) -> Result<Vec<Answer>> {
+    let task = |(unit, view, places): (&Unit, Box<dyn Snapshot>, Vec<SortPosition>)| {
+        Some(Task { unit: unit.clone(), after: None, places, view })
+    };
+    run(job, Question::RowsAt, places.into_iter().map(task).collect())
+}
+
+fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Vec<Answer>> {
     let hands = job.budget.settings.parallelism.min(tasks.len()).saturating_sub(1);
     let round = Arc::new(Round::new(job, question, tasks));
     if hands > 0 {
@@ -159,7 +187,7 @@ impl Round {
         std::mem::take(&mut state.answers).into_iter().map_while(|answer| answer).collect()
     }
 
-    fn answer(&self, task: &Task) -> Result<Answer> {
+    fn answer(&self, task: Task) -> Result<Answer> {
         let partition = self
             .container
             .partitions
@@ -192,7 +220,10 @@ impl Round {
             },
             report,
         };
-        reply(leaf, task.after.as_ref(), self.question)
+        let told = reply(leaf, &task, self.question)?;
+        let Told { rows, places, end, groups, report } = told;
+        let view = (!places.is_empty()).then_some(task.view);
+        Ok(Answer { rows, places, end, groups, report, view })
     }
 }
 
@@ -204,8 +235,7 @@ impl Shared for Round {
                 let Some((at, task)) = state.begin() else { return };
                 (at, task)
             };
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&task)));
-            drop(task);
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(task)));
             let mut state = self.lock();
             match answered {
                 Ok(answer) => state.take(at, answer, self.question),
@@ -249,7 +279,7 @@ impl State {
                     self.bytes += answer.rows.iter().map(|row| row.row.text.len()).sum::<usize>();
                     answer.end != End::Exhausted || self.rows >= want || self.bytes >= bytes_max
                 }
-                (Ok(_), Question::Rows { .. } | Question::Groups) => false,
+                (Ok(_), _) => false,
             };
             if is_last {
                 self.stop();
@@ -259,25 +289,54 @@ impl State {
     }
 }
 
+/// What a leaf says, without the view that it was said of.
+struct Told {
+    rows: Vec<LeafRow>,
+    places: Vec<SortPosition>,
+    end: End,
+    groups: Option<Groups>,
+    report: LeafReport,
+}
+
 /// One unit's answer.
-fn reply(mut leaf: Leaf<'_>, after: Option<&Position>, question: Question) -> Result<Answer> {
-    match question {
+fn reply(mut leaf: Leaf<'_>, task: &Task, question: Question) -> Result<Told> {
+    let (mut places, mut groups) = (Vec::new(), None);
+    let (rows, end) = match question {
         Question::Groups => {
-            let groups = Some(leaf.groups()?);
-            Ok(Answer { rows: Vec::new(), end: End::Exhausted, groups, report: leaf.report })
+            groups = Some(leaf.groups()?);
+            (Vec::new(), End::Exhausted)
         }
-        Question::Rows { want, bytes_max, .. } => {
+        Question::RowsAt => (leaf.rows_at(&task.places)?, End::Exhausted),
+        Question::Places { want, bytes_max } => {
             leaf.want = want;
-            let (mut rows, mut bytes) = (Vec::new(), 0);
-            let end = leaf.stream(after, &mut |row: LeafRow| {
-                bytes += row.row.text.len();
-                rows.push(row);
-                if rows.len() >= want || bytes >= bytes_max {
-                    return ControlFlow::Break(());
+            match leaf.places(task.after.as_ref())? {
+                Some((found, end)) => {
+                    places = found;
+                    (Vec::new(), end)
                 }
-                ControlFlow::Continue(())
-            })?;
-            Ok(Answer { rows, end, groups: None, report: leaf.report })
+                None => rows(&mut leaf, task, want, bytes_max)?,
+            }
         }
-    }
+        Question::Rows { want, bytes_max, .. } => rows(&mut leaf, task, want, bytes_max)?,
+    };
+    Ok(Told { rows, places, end, groups, report: leaf.report })
+}
+
+fn rows(
+    leaf: &mut Leaf<'_>,
+    task: &Task,
+    want: usize,
+    bytes_max: usize,
+) -> Result<(Vec<LeafRow>, End)> {
+    leaf.want = want;
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    let end = leaf.stream(task.after.as_ref(), &mut |row: LeafRow| {
+        bytes += row.row.text.len();
+        rows.push(row);
+        if rows.len() >= want || bytes >= bytes_max {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok((rows, end))
 }

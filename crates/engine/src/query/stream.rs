@@ -11,18 +11,22 @@
 //!
 //! With ORDER BY every unit is asked for a little more than its share of the page, and the rows are
 //! merged. A unit that stopped before its end sets a limit: rows behind its last place may have to
-//! wait for rows that it did not give yet.
+//! wait for rows that it did not give yet. If few rows are wanted, units are asked where they have
+//! rows rather than for the rows, and only those are loaded that are left after merging.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use partita_model::{Error, Result};
+use partita_query::Row;
 use partita_query::access::Access;
+use partita_storage::Snapshot;
 
 use super::Job;
 use super::compact::Doubt;
 use super::cursor::{self, Cursor, Unit};
 use super::leaf::End;
-use super::leaves::{Answer, Question, ask};
+use super::leaves::{Answer, Question, ask, ask_rows_at};
 use super::position::{LeafRow, Order, Position, SortPosition};
 use super::token;
 use crate::context::Work;
@@ -33,12 +37,31 @@ pub(super) struct StreamRow {
     pub(super) text: String,
     pub(super) hash: u128,
     place: Place,
+    /// Only the place is known yet.
+    waits: bool,
 }
 
 /// Where a row was found: in an unordered stream also the unit counts.
 struct Place {
     unit: usize,
     position: Position,
+}
+
+impl Place {
+    fn sorted(&self) -> Option<SortPosition> {
+        match &self.position {
+            Position::Sorted(at) => Some(at.clone()),
+            Position::Key { .. } | Position::Rid { .. } => None,
+        }
+    }
+}
+
+/// A unit that may have to load rows of which it gave the places.
+struct Waiting {
+    unit: usize,
+    view: Box<dyn Snapshot>,
+    /// Which of the reports is the unit's.
+    report: usize,
 }
 
 /// What a round brought.
@@ -69,6 +92,9 @@ pub(super) struct Stream {
 const WAVE_MAX: usize = 16;
 /// Rows of a unit beyond its share of a page.
 const SPARE_ROWS: usize = 4;
+/// If more rows are wanted than this, they may fill a page by their bytes: they are asked for at
+/// once.
+const PLACES_MAX: usize = 1_000;
 
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
@@ -215,36 +241,48 @@ impl Stream {
             .filter_map(|at| self.units.get(*at).map(|unit| (unit, after.as_ref())))
             .collect();
         let settings = job.budget.settings;
-        let want = share_of(want, asked.len());
-        let share = settings.sort_bytes_max / asked.len().max(1);
-        let bytes_max = share.max(settings.page_bytes_max);
-        let answers = ask(job, work, &asked, Question::Rows { want, bytes_max, in_turn: false })?;
+        let share = share_of(want, asked.len());
+        let bytes_max = settings.sort_bytes_max / asked.len().max(1);
+        let bytes_max = bytes_max.max(settings.page_bytes_max);
+        let few = want <= PLACES_MAX && asked.len() > 1 && !job.query.facts().distinct;
+        let question = match few {
+            true => Question::Places { want: share, bytes_max },
+            false => Question::Rows { want: share, bytes_max, in_turn: false },
+        };
+        let answers = ask(job, work, &asked, question)?;
         let mut limit: Option<SortPosition> = None;
         let mut tired = false;
         let mut rows: Vec<StreamRow> = Vec::new();
+        let mut views = Vec::with_capacity(answers.len());
         for (answer, unit) in answers.into_iter().zip(open) {
-            tired |= matches!(answer.end, End::OutOfBudget(_)) && answer.rows.len() < want;
-            let last = answer.rows.last().map(|row| row.position.clone());
+            tired |= matches!(answer.end, End::OutOfBudget(_)) && answer.rows.len() < share;
+            let last_place = answer.places.last().cloned().map(Position::Sorted);
+            let last = answer.rows.last().map(|row| row.position.clone()).or(last_place);
             let stopped_at = match answer.end {
                 End::Exhausted => None,
                 End::Stopped => last,
                 End::OutOfBudget(position) => Some(position),
             };
             if let Some(Position::Sorted(at)) = stopped_at {
-                limit = Some(match limit {
-                    Some(limit) if order.compare(&limit, &at).is_le() => limit,
-                    Some(_) | None => at,
-                });
+                limit = Some(nearer(order, limit, at));
             } else {
                 self.open[unit] = false;
             }
+            if let Some(view) = answer.view {
+                views.push(Waiting { unit, view, report: reports.len() });
+            }
             reports.push(answer.report);
             rows.extend(answer.rows.into_iter().map(|row| placed(row, unit)));
+            rows.extend(answer.places.into_iter().map(|place| waiting(place, unit)));
         }
         rows.sort_by(|a, b| compare(order, a, b));
+        if let Some(last) = last_wanted(&rows, want) {
+            limit = Some(nearer(order, limit, last));
+        }
         if let Some(limit) = &limit {
             self.hold_back(order, limit, &mut rows);
         }
+        self.load(job, views, &mut rows, reports)?;
         self.settle_doubt(&rows, limit.as_ref())?;
         self.sorted = limit;
         Ok(Round { rows, done: !self.open.contains(&true), tired })
@@ -259,6 +297,53 @@ impl Stream {
         for row in rows.drain(held..) {
             self.open[row.place.unit] = true;
         }
+    }
+
+    /// Brings the rows of which only the places are known. A place without a row is dropped.
+    fn load(
+        &self,
+        job: &Job<'_>,
+        views: Vec<Waiting>,
+        rows: &mut Vec<StreamRow>,
+        reports: &mut [LeafReport],
+    ) -> Result<()> {
+        let mut asked = Vec::new();
+        let mut noted = Vec::new();
+        for Waiting { unit, view, report } in views {
+            let waits = rows.iter().filter(|row| row.waits && row.place.unit == unit);
+            let places: Vec<SortPosition> = waits.filter_map(|row| row.place.sorted()).collect();
+            if let (false, Some(of)) = (places.is_empty(), self.units.get(unit)) {
+                asked.push((of, view, places));
+                noted.push((unit, report));
+            }
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let mut loaded: HashMap<(usize, u64), Row> = HashMap::new();
+        for (answer, (unit, report)) in ask_rows_at(job, asked)?.into_iter().zip(noted) {
+            for LeafRow { row, position } in answer.rows {
+                if let Position::Sorted(at) = position {
+                    loaded.insert((unit, at.rid), row);
+                }
+            }
+            if let Some(report) = reports.get_mut(report) {
+                report.add(answer.report);
+            }
+        }
+        rows.retain_mut(|row| {
+            let rid = row.place.sorted().map_or(0, |at| at.rid);
+            match (row.waits, loaded.remove(&(row.place.unit, rid))) {
+                (false, _) => true,
+                (true, None) => false,
+                (true, Some(found)) => {
+                    row.text = found.text;
+                    row.waits = false;
+                    true
+                }
+            }
+        });
+        Ok(())
     }
 
     /// Fails if what comes after a place that was not certain may have been delivered before.
@@ -294,7 +379,27 @@ fn share_of(want: usize, units: usize) -> usize {
 
 fn placed(row: LeafRow, unit: usize) -> StreamRow {
     let place = Place { unit, position: row.position };
-    StreamRow { text: row.row.text, hash: row.row.hash, place }
+    StreamRow { text: row.row.text, hash: row.row.hash, place, waits: false }
+}
+
+/// The place of the last row that is of use, if there are more and some of them wait to be loaded.
+fn last_wanted(rows: &[StreamRow], want: usize) -> Option<SortPosition> {
+    let waits = rows.iter().skip(want).any(|row| row.waits);
+    let last = rows.get(want.checked_sub(1)?).filter(|_| waits)?;
+    last.place.sorted()
+}
+
+fn waiting(place: SortPosition, unit: usize) -> StreamRow {
+    let place = Place { unit, position: Position::Sorted(place) };
+    StreamRow { text: String::new(), hash: 0, place, waits: true }
+}
+
+/// The first of two places, of which one may not be there.
+fn nearer(order: &Order, limit: Option<SortPosition>, at: SortPosition) -> SortPosition {
+    match limit {
+        Some(limit) if order.compare(&limit, &at).is_le() => limit,
+        Some(_) | None => at,
+    }
 }
 
 fn compare(order: &Order, a: &StreamRow, b: &StreamRow) -> Ordering {

@@ -172,7 +172,7 @@ fn refused(message: &str) -> Error {
 }
 
 /// The paths of an order; None if a column is something else than a way through members.
-fn paths_of(order: &[OrderFact]) -> Option<Vec<&[IndexStep]>> {
+pub(super) fn paths_of(order: &[OrderFact]) -> Option<Vec<&[IndexStep]>> {
     order.iter().map(|column| column.path.as_deref().filter(|path| !path.is_empty())).collect()
 }
 
@@ -255,7 +255,7 @@ fn narrowed(leaf: &mut Leaf<'_>, paths: &[&[IndexStep]], reach: u64) -> Result<O
 }
 
 /// Does the walk along a path bring what a filter leaves, and nothing else?
-fn is_answered_by_walk(access: &Access, paths: &[&[IndexStep]]) -> bool {
+pub(super) fn is_answered_by_walk(access: &Access, paths: &[&[IndexStep]]) -> bool {
     match (access, paths) {
         (Access::All, _) => true,
         (Access::Condition(condition), [path]) => {
@@ -275,7 +275,7 @@ fn tells_only_of(access: &Access, paths: &[&[IndexStep]]) -> bool {
     only && !matches!(access, Access::Or(_))
 }
 
-fn note_use(leaf: &mut Leaf<'_>, used: IndexUse) {
+pub(super) fn note_use(leaf: &mut Leaf<'_>, used: IndexUse) {
     let kind = if used.composite { "composite index" } else { "index" };
     leaf.note(format!("walk {kind} {} in order", used.paths.join(", ")));
     if !leaf.report.indexes_used.contains(&used) {

@@ -15,6 +15,7 @@
 //!   are compared with.
 //! - `indexed.rs` lets the index say which items to look at, or in which order.
 //! - `cover.rs` gathers groups from the index alone.
+//! - `places.rs` tells where rows would be, for those who load few of them.
 //!
 //! A position is good for all of them: what one way began, another can go on with.
 
@@ -25,6 +26,7 @@ mod indexed;
 mod items;
 mod lookup;
 mod order_walk;
+mod places;
 mod reader;
 mod rid_set;
 mod scan;
@@ -39,7 +41,7 @@ use partita_storage::Snapshot;
 pub(super) use self::rid_set::RidSet;
 
 use super::memo::Memo;
-use super::position::{LeafRow, Position};
+use super::position::{LeafRow, Position, SortPosition};
 use crate::catalog::{Container, Partition};
 use crate::database::QuerySettings;
 use crate::keys;
@@ -133,6 +135,27 @@ impl Leaf<'_> {
                 PlanHint::Best => indexed::unordered(leaf, after, emit),
             }
         })
+    }
+
+    /// The places of the rows behind one, in order, as many as are wanted; None where only the
+    /// items tell them.
+    pub(super) fn places(
+        &mut self,
+        after: Option<&Position>,
+    ) -> Result<Option<(Vec<SortPosition>, End)>> {
+        let after = match after {
+            Some(Position::Sorted(after)) => Some(after),
+            Some(Position::Key { .. } | Position::Rid { .. }) | None => None,
+        };
+        self.timed(|leaf| {
+            indexed::check_order(leaf)?;
+            Ok(places::places(leaf, after)?.map(|places| (places.found, places.end)))
+        })
+    }
+
+    /// The rows of places that this leaf gave.
+    pub(super) fn rows_at(&mut self, places: &[SortPosition]) -> Result<Vec<LeafRow>> {
+        self.timed(|leaf| places::rows_at(leaf, places))
     }
 
     /// Gathers the groups of all items.

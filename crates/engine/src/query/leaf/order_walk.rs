@@ -383,12 +383,12 @@ fn is_unclear(column: &[u8]) -> bool {
     index::is_cut(column) || column.first().is_some_and(|tag| *tag >= index::ARRAY)
 }
 
-fn direction_of(backward: bool) -> Direction {
+pub(super) fn direction_of(backward: bool) -> Direction {
     if backward { Direction::Backward } else { Direction::Forward }
 }
 
 /// The part of a range of terms that lies at or behind a place.
-fn resume_term(
+pub(super) fn resume_term(
     range: KeyRange,
     path: &[u8],
     after: &SortPosition,

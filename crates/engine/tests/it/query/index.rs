@@ -405,3 +405,71 @@ fn an_index_saves_looking_at_items() {
         assert!(loaded <= 24, "ORDER BY {order} looked at {loaded} items");
     }
 }
+
+#[test]
+fn partitions_load_only_the_rows_that_are_left_after_merging() {
+    let bench = Bench::with_queries(always());
+    fill(&bench, 42_000);
+    for (text, rows) in [
+        ("SELECT TOP 10 * FROM c WHERE c.n > 20 ORDER BY c.n", 10),
+        ("SELECT TOP 10 * FROM c WHERE c.n < 40 ORDER BY c.n DESC", 10),
+        ("SELECT TOP 10 * FROM c WHERE c.n IN (3, 5, 7, 50) ORDER BY c.n DESC", 4),
+        ("SELECT * FROM c WHERE c.n >= 50 ORDER BY c.n OFFSET 2 LIMIT 3", 3),
+    ] {
+        let whole = page(&bench, global(text));
+        assert_eq!(whole.rows, expected(&bench, text), "{text}");
+        assert_eq!(whole.rows.len(), rows, "{text}");
+        let loaded: u64 = whole.report.leaves.iter().map(|leaf| leaf.documents_loaded).sum();
+        let passed_over = if text.contains("OFFSET") { 2 } else { 0 };
+        assert_eq!(loaded, rows as u64 + passed_over, "{text}: {:?}", whole.report.leaves);
+        for rows_max in [1, 3, 7] {
+            assert_eq!(all_in_pages(&bench, &global(text), rows_max), whole.rows, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_place_whose_item_has_expired_has_no_row() {
+    for throughput in THROUGHPUTS_HERE {
+        let bench = Bench::with_queries(always());
+        bench.make_container(throughput, &format!(r#"{KEY_PK},"defaultTtl":10"#));
+        for n in 0..60 {
+            let ttl = if n % 3 == 0 { r#","ttl":-1"# } else { "" };
+            let body = format!(r#"{{"id":"i{n}","pk":"k{}","n":{n}{ttl}}}"#, n % 13);
+            bench.create(&body).result.unwrap();
+        }
+        bench.clock.advance_millis(11_000);
+        for text in [
+            "SELECT TOP 7 VALUE c.n FROM c WHERE c.n > 4 ORDER BY c.n",
+            "SELECT TOP 7 VALUE c.n FROM c WHERE c.n < 44 ORDER BY c.n DESC",
+            "SELECT VALUE c.n FROM c WHERE c.n > 30 ORDER BY c.n",
+        ] {
+            let expected = all(&bench, &scan_only(global(text)));
+            assert!(expected.len() >= 7, "{text}");
+            for rows_max in [1, 2, 5, 100] {
+                assert_eq!(all_in_pages(&bench, &global(text), rows_max), expected, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_item_that_is_made_again_is_found_where_it_is_now() {
+    for throughput in THROUGHPUTS_HERE {
+        let bench = Bench::with_queries(always());
+        fill(&bench, throughput);
+        for text in [
+            "SELECT VALUE c.id FROM c WHERE c.n = 7",
+            "SELECT VALUE c.id FROM c WHERE c.n > 6 AND c.n < 8 ORDER BY c.n",
+        ] {
+            let query = global(text);
+            for _ in 0..3 {
+                assert_eq!(all(&bench, &query), [r#""i7""#]);
+                bench.delete("i7", r#"["k7"]"#).result.unwrap();
+                assert_eq!(all(&bench, &query), [] as [&str; 0]);
+                bench.create(r#"{"id":"i7","pk":"k7","n":7}"#).result.unwrap();
+                assert_eq!(all(&bench, &query), [r#""i7""#]);
+            }
+        }
+    }
+}
