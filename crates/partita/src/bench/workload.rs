@@ -18,6 +18,11 @@ pub(crate) const ITEMS_PER_KEY: u64 = 10;
 const FILLED: usize = 10;
 const EMPTY: &str = r#","p0":"""#;
 
+/// What partition keys begin with: those of items that are read, and those of items that are
+/// written, so that queries do not find more the longer it takes.
+const LOADED: &str = "key";
+const WRITTEN: &str = "new";
+
 /// Out of a hundred operations of the mixed workload.
 const MIXED_READS: u64 = 70;
 const MIXED_WRITES: u64 = 20;
@@ -69,10 +74,7 @@ impl Requests {
     /// The request with this number.
     pub(crate) fn request(&self, stage: Stage, number: u64) -> (Kind, Ask) {
         match (stage, self.workload) {
-            (Stage::Load, _) => {
-                let place = (number / self.keys) as i64;
-                (Kind::Write, self.create(&item_id(number), number, place))
-            }
+            (Stage::Load, _) => (Kind::Write, self.create(&item_id(number), LOADED, number)),
             (Stage::Measure, Workload::Write) => self.write(number),
             (Stage::Measure, Workload::Read) => self.read(),
             (Stage::Measure, Workload::Query) => self.query(),
@@ -92,54 +94,55 @@ impl Requests {
             signed_type: "docs",
             signed_link: format!("{}/docs/{id}", self.link),
             path: format!("{}/docs/{id}", self.path),
-            headers: vec![self.key_header(number)],
+            headers: vec![key_header(&self.key(LOADED, number))],
             body: Bytes::new(),
         };
         (Kind::Read, ask)
     }
 
     fn write(&self, number: u64) -> (Kind, Ask) {
-        // Queries look for places from 0 on: what is written meanwhile does not make them longer.
-        (Kind::Write, self.create(&format!("new{number}"), number, -1))
+        (Kind::Write, self.create(&format!("new{number}"), WRITTEN, number))
     }
 
     fn query(&self) -> (Kind, Ask) {
-        let (key, from) = (self.below(self.keys), self.below(ITEMS_PER_KEY));
+        let key = self.key(LOADED, self.below(self.keys));
+        let from = self.below(ITEMS_PER_KEY);
         let body = format!(
             r#"{{"query":"SELECT * FROM c WHERE c.pk = @pk AND c.place >= @from",
-                "parameters":[{{"name":"@pk","value":"key{key}"}},{{"name":"@from","value":{from}}}]}}"#
+                "parameters":[{{"name":"@pk","value":"{key}"}},{{"name":"@from","value":{from}}}]}}"#
         );
-        let mut ask = self.post(key, body);
+        let mut ask = self.post(&key, body);
         ask.headers.push(("x-ms-documentdb-isquery", "True".to_owned()));
         ask.headers.push(("content-type", "application/query+json".to_owned()));
         (Kind::Query, ask)
     }
 
-    fn create(&self, id: &str, number: u64, place: i64) -> Ask {
-        let mut ask = self.post(number, self.item(id, number, place));
+    fn create(&self, id: &str, keys: &str, number: u64) -> Ask {
+        let mut ask = self.post(&self.key(keys, number), self.item(id, keys, number));
         ask.headers.push(("content-type", "application/json".to_owned()));
         ask
     }
 
-    fn post(&self, number: u64, body: String) -> Ask {
+    fn post(&self, key: &str, body: String) -> Ask {
         Ask {
             verb: "POST",
             signed_type: "docs",
             signed_link: self.link.clone(),
             path: format!("{}/docs", self.path),
-            headers: vec![self.key_header(number)],
+            headers: vec![key_header(key)],
             body: body.into(),
         }
     }
 
-    fn key_header(&self, number: u64) -> (&'static str, String) {
-        ("x-ms-documentdb-partitionkey", format!(r#"["key{}"]"#, number % self.keys))
+    /// A partition key of this set.
+    fn key(&self, keys: &str, number: u64) -> String {
+        format!("{keys}{}", number % self.keys)
     }
 
-    fn item(&self, id: &str, number: u64, place: i64) -> String {
-        let key = number % self.keys;
+    fn item(&self, id: &str, keys: &str, number: u64) -> String {
+        let (key, place) = (self.key(keys, number), number / self.keys);
         let mut item = format!(
-            r#"{{"id":"{id}","pk":"key{key}","place":{place},"number":{number},"even":{}"#,
+            r#"{{"id":"{id}","pk":"{key}","place":{place},"number":{number},"even":{}"#,
             number.is_multiple_of(2)
         );
         // What is left for texts when names, quotes and the last brace are there.
@@ -157,6 +160,10 @@ impl Requests {
     fn below(&self, end: u64) -> u64 {
         self.chance.next_u64() % end.max(1)
     }
+}
+
+fn key_header(key: &str) -> (&'static str, String) {
+    ("x-ms-documentdb-partitionkey", format!(r#"["{key}"]"#))
 }
 
 fn item_id(number: u64) -> String {
@@ -195,7 +202,7 @@ mod tests {
     fn items_have_the_size_that_was_asked_for() {
         for size in ["256", "1024", "100000"] {
             let requests = requests(&["--item-size", size]);
-            let item = requests.item("item123456789", 123_456_789, 3);
+            let item = requests.item("item123456789", LOADED, 123_456_789);
             assert_eq!(item.len().to_string(), size);
             let parsed: Value = serde_json::from_str(&item).unwrap();
             assert_eq!(parsed["pk"], "key89");
