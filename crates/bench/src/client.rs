@@ -14,7 +14,7 @@ use partita_gateway::auth::{Key, Signed, string_to_sign};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, Extent};
 
 /// The key of the emulators, which a server on loopback accepts by default.
 pub(crate) const KEY: &str =
@@ -88,30 +88,50 @@ pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     closed: bool,
+    /// It has carried a request before.
+    is_used: bool,
 }
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
         let stream = connect(address).await?;
-        Ok(Connection { address, stream, buffer: Vec::with_capacity(16 << 10), closed: false })
+        let buffer = Vec::with_capacity(16 << 10);
+        Ok(Connection { address, stream, buffer, closed: false, is_used: false })
     }
 
-    /// Sends a request and reads the whole response.
+    /// Sends a request and reads the whole response. A server may have closed a connection that was
+    /// not used for a while: then it has not seen the request, and gets it on a new one.
     pub(crate) async fn call(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+        let was_used = !self.closed && self.is_used;
         if self.closed {
-            self.stream = connect(self.address).await?;
+            self.reopen().await?;
         }
         // Until the answer is whole: whoever gives up in between must not read the rest of it.
         self.closed = true;
-        self.stream.write_all(request).await?;
+        let mut answered = self.exchange(request).await;
+        if answered.is_err() && was_used && self.buffer.is_empty() {
+            self.reopen().await?;
+            answered = self.exchange(request).await;
+        }
+        let extent = answered?;
+        (self.closed, self.is_used) = (extent.closes, true);
+        Ok(Answer::new(&self.buffer, &extent))
+    }
+
+    async fn reopen(&mut self) -> Result<()> {
+        self.stream = connect(self.address).await?;
+        Ok(())
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> Result<Extent> {
         self.buffer.clear();
+        self.stream.write_all(request).await?;
         loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 bail!("the server closed the connection");
             }
             if let Some(extent) = answer::extent(&self.buffer) {
-                self.closed = extent.closes;
-                return Ok(Answer::new(&self.buffer, &extent));
+                return Ok(extent);
             }
         }
     }
@@ -247,7 +267,32 @@ pub(crate) fn document_for(id: &str, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+    #[tokio::test]
+    async fn a_connection_that_the_server_closed_meanwhile_is_opened_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 64];
+                assert!(stream.read(&mut request).await.unwrap() > 0);
+                stream.write_all(ANSWER).await.unwrap();
+            }
+        });
+        let mut connection = Connection::open(address).await.unwrap();
+        for _ in 0..2 {
+            let answer = connection.call(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+            assert_eq!(&*answer.body(), b"ok");
+        }
+        server.await.unwrap();
+        assert!(connection.call(b"GET / HTTP/1.1\r\n\r\n").await.is_err());
+    }
 
     #[test]
     fn percentiles_are_those_of_the_sorted_latencies() {

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -22,6 +23,12 @@ pub(crate) const SIZES_TEXT: &str = "10 000 documents to the largest size";
 /// What is done at every size.
 pub(crate) const OPERATIONS: [&str; 3] =
     [workload::POINT_READ, "query: range, ORDER BY, TOP 100", workload::CREATE_MANY];
+
+/// How often, and between what times, it is looked whether a directory still changes, and how often
+/// it must have been the same.
+const SETTLING_MAX: usize = 40;
+const SETTLING: Duration = Duration::from_millis(500);
+const UNCHANGED: usize = 4;
 
 const BETWEEN: &str = ", at ";
 
@@ -101,7 +108,7 @@ async fn load(system: &System, size: u64, scratch: &Path, results: &mut Results)
     system.make_space(&space).await?;
     system.fill(&space, size, true).await?;
     system.index(&space).await?;
-    let bytes = system.bytes(&space, &directory).await? - before;
+    let bytes = settled(system, &space, &directory).await? - before;
     let name = row_name(DISK_BYTES, size);
     if results.row(&name).is_none() {
         results.rows.push(Row::new(name.clone(), "bytes", Better::Lower));
@@ -110,6 +117,22 @@ async fn load(system: &System, size: u64, scratch: &Path, results: &mut Results)
         row.add(system.name, Sample::of(bytes / size as f64));
     }
     Ok(())
+}
+
+/// The bytes on disk once they no longer change: what was written is sorted in after a while.
+async fn settled(system: &System, space: &str, directory: &Path) -> Result<f64> {
+    let mut bytes = system.bytes(space, directory).await?;
+    let mut unchanged = 0;
+    for _ in 0..SETTLING_MAX {
+        tokio::time::sleep(SETTLING).await;
+        let now = system.bytes(space, directory).await?;
+        unchanged = if now == bytes { unchanged + 1 } else { 0 };
+        bytes = now;
+        if unchanged == UNCHANGED {
+            break;
+        }
+    }
+    Ok(bytes)
 }
 
 fn space(size: u64) -> String {

@@ -300,7 +300,7 @@ async fn check_answers(
     systems: &mut [(System, Vec<Session>)],
     row: &mut Row,
 ) -> Result<()> {
-    let Some(question) = workload.question() else { return Ok(()) };
+    let Some(question) = workload.checked() else { return Ok(()) };
     let mut first: Option<Vec<String>> = None;
     for (system, sessions) in systems.iter_mut().filter(|(system, _)| takes_part(system, workload))
     {

@@ -113,6 +113,14 @@ impl Workload {
         }
     }
 
+    /// The question whose answer must be the same everywhere.
+    pub(crate) fn checked(&self) -> Option<&'static Question> {
+        match &self.kind {
+            Kind::Mix(mix) if mix.scans > 0 => Some(&SCAN),
+            _ => self.question(),
+        }
+    }
+
     /// What clients go through; the same for every system.
     pub(crate) fn steps(&self, documents: u64, round: u64) -> Vec<Step> {
         let mut random = Random::new(round);
