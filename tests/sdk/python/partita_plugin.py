@@ -7,12 +7,14 @@
 - Tests listed there with the reason "timing" are skipped: they pass on a server that is slow enough,
   so neither outcome says anything.
 - A test that other tests of its file disturb runs before them.
+- A test that races a thread of its own client gets more than one chance, if it is named here.
 """
 
 import os
 import pathlib
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 LIST = pathlib.Path(__file__).with_name("expected_failures.txt")
 
@@ -34,6 +36,15 @@ FIRST = {
     "TestCRUDOperationsResponsePayloadOnWriteDisabled::"
     "test_partitioned_collection_document_crud_and_query",
 }
+
+# They give a client regions that are not there, and the client's own look at the account, in the
+# background, may take them away before the test uses them.
+RACES = {
+    "test_timeout_and_failover_retry_policy.py::TestTimeoutRetryPolicy::test_cross_region_retry",
+    "test_timeout_and_failover_retry_policy_async.py::"
+    "TestTimeoutRetryPolicyAsync::test_cross_region_retry_async",
+}
+CHANCES = 3
 
 
 def pytest_configure(config):
@@ -63,6 +74,22 @@ def pytest_collection_modifyitems(config, items):
     if unknown:
         names = "\n  ".join(unknown)
         raise pytest.UsageError(f"{LIST.name} names tests that do not exist:\n  {names}")
+
+
+def pytest_runtest_protocol(item, nextitem):
+    if item.nodeid.partition("[")[0] not in RACES:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for chance in range(CHANCES):
+        if chance:
+            item._initrequest()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if not any(report.failed for report in reports):
+            break
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def is_nobodys(test, here, suite):
