@@ -1,8 +1,9 @@
 //! Point reads of others beside scripts that mean harm: each script ends by itself with an error of
 //! its own, and the readers should not notice.
 //!
-//! The readers pause between two reads: what is asked is how long a read takes on a server that has
-//! room for it, not how a full machine is shared. Rounds with and without the scripts alternate.
+//! Everybody pauses between two requests: what is asked is how long a read takes on a server that
+//! has room for it, and what scripts do to that, not how a full machine is shared. Rounds with and
+//! without the scripts alternate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -137,6 +138,7 @@ async fn harm(
                 r#"{{"bench":"hostile","script":"{name}","status":{status},"seconds":{seconds:.3}}}"#
             );
         }
+        tokio::time::sleep(PAUSE).await;
     }
     Ok(())
 }

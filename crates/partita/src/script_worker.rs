@@ -20,7 +20,7 @@ const WORKERS_MIN: usize = 4;
 
 /// How much a worker stands back behind the server when processors are scarce: a script that
 /// computes must not keep point reads waiting.
-const NICENESS: i32 = 10;
+const NICENESS: i32 = 19;
 
 /// Runs scripts for the server at the other end of standard input and output.
 pub(crate) fn run(clock: SystemClock) -> Result<(), Failure> {
