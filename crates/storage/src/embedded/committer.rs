@@ -124,17 +124,23 @@ impl Committer {
             return;
         }
         let mut group = Group::new(Arc::clone(&self.view));
+        let mut performed = Vec::new();
         for work in work {
             match work {
                 Work::Commit { partition, prepared, setter } => {
                     let decided = group.decide(&self.members, partition, prepared);
                     group.answers.push((setter, decided));
                 }
-                // Nobody may be waiting for the answer any more; the task is done all the same.
-                Work::Task { task, done } => drop(done.send(self.perform(task))),
+                Work::Task { task, done } => performed.push((done, self.perform(task))),
             }
         }
         self.commit(group);
+        // Only now is the view that the group began with let go of: who asked for a task may count
+        // on it that the new one is the only one held here.
+        for (done, result) in performed {
+            // Nobody may be waiting for the answer any more; the task is done all the same.
+            drop(done.send(result));
+        }
     }
 
     fn commit(&mut self, group: Group) {
