@@ -87,7 +87,7 @@ pub struct ScriptEnd {
 /// What a running script can do: operations on the items of its logical partition, each on top of
 /// those before it, all of them in one transaction. Errors are for the script to handle; they have
 /// the kind that a client would get.
-pub trait ScriptHost {
+pub trait ScriptHost: Send {
     /// Writes a document; the stored one, with its system properties.
     fn write(&mut self, write: HostWrite<'_>) -> Result<HostItem>;
 

@@ -1,12 +1,16 @@
 //! `partita script-worker`: the server's own process for scripts, started by it and by nobody else.
 
+use std::fs::File;
 use std::io::{self, BufReader, stdin, stdout};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, thread};
 
 use partita_engine::ScriptRuntime;
-use partita_script::{Limits, WorkerCommand, Workers};
+use partita_script::{Courtesy, Limits, WorkerCommand, Workers};
+use rustix::process::{getpid, nice, setpriority_process};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::failure::Failure;
 use crate::system::{SystemClock, SystemEntropy};
@@ -18,21 +22,66 @@ pub(crate) const COMMAND: &str = "script-worker";
 const WORKERS_PER_PROCESSOR: usize = 2;
 const WORKERS_MIN: usize = 4;
 
-/// How much a worker stands back behind the server when processors are scarce: a script that
-/// computes must not keep point reads waiting.
+/// How far a worker's thread stands back that has computed for long, where the system knows nothing
+/// lower.
 const NICENESS: i32 = 19;
+
+/// How far a thread of the server does that has worked for a script for long. Not as far: it may
+/// hold what others wait for.
+const HOST_NICENESS: i32 = 10;
 
 /// Runs scripts for the server at the other end of standard input and output.
 pub(crate) fn run(clock: SystemClock) -> Result<(), Failure> {
-    if let Err(error) = rustix::process::nice(NICENESS) {
-        eprintln!("partita: scripts run with the server's priority: {error}");
-    }
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
-    let mut input = BufReader::new(stdin().lock());
     let (clock, entropy) = (Arc::new(clock), Arc::new(entropy));
-    partita_script::serve(&mut input, &mut stdout().lock(), Limits::default(), clock, entropy)
+    let serve = || {
+        // As they are: frames come and go in one piece.
+        let mut input = BufReader::new(File::from(stdin().as_fd().try_clone_to_owned()?));
+        let mut output = File::from(stdout().as_fd().try_clone_to_owned()?);
+        let courtesy = Arc::new(StandingBack::here());
+        partita_script::serve(&mut input, &mut output, Limits::default(), clock, entropy, courtesy)
+    };
+    serve()
         .map_err(|error| Failure::other(format!("the script worker has lost its server: {error}")))
+}
+
+/// How the thread that it was made in stands back: the first one of the process.
+struct StandingBack {
+    #[cfg(target_os = "linux")]
+    thread: thread_priority::ThreadId,
+}
+
+impl StandingBack {
+    fn here() -> StandingBack {
+        StandingBack {
+            #[cfg(target_os = "linux")]
+            thread: thread_priority::thread_native_id(),
+        }
+    }
+}
+
+impl Courtesy for StandingBack {
+    fn processor_nanos(&self) -> u64 {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+        u64::try_from(nanos).unwrap_or(0)
+    }
+
+    /// As far as the system lets it. What cannot be had is no fault of the script.
+    fn stand_back(&self) {
+        // In Linux this is the priority of one thread, the process' first.
+        let _ = setpriority_process(Some(getpid()), NICENESS);
+        #[cfg(target_os = "linux")]
+        {
+            use thread_priority::{
+                NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+            };
+            let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+            let set = thread_priority::set_thread_priority_and_policy;
+            let _ = set(self.thread, ThreadPriority::Min, idle);
+        }
+    }
 }
 
 /// Who runs the server's scripts. Their time is the real one, whatever time tests have set for the
@@ -43,7 +92,13 @@ pub(crate) fn runtime(clock: SystemClock) -> Result<Arc<dyn ScriptRuntime>, Fail
     let command = WorkerCommand { program, arguments: vec![COMMAND.into()] };
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let workers_max = (processors * WORKERS_PER_PROCESSOR).max(WORKERS_MIN);
-    Ok(Arc::new(Workers::new(command, workers_max, Arc::new(clock))))
+    // In Linux this is the priority of the calling thread; elsewhere it is the whole server's.
+    let stand_back = || {
+        if cfg!(target_os = "linux") {
+            let _ = nice(HOST_NICENESS);
+        }
+    };
+    Ok(Arc::new(Workers::new(command, workers_max, Arc::new(clock), stand_back)))
 }
 
 /// The program that is running, also when its file was replaced by a newer one since: the two would

@@ -82,7 +82,7 @@ fn main() -> Result<()> {
     measure("in this process", &QuickJs::new(limits, Arc::clone(&clock), entropy))?;
     if let Some(program) = std::env::args_os().nth(1) {
         let command = WorkerCommand { program: program.into(), arguments: Vec::new() };
-        measure("in a worker", &Workers::new(command, 1, clock))?;
+        measure("in a worker", &Workers::new(command, 1, clock, || ()))?;
     }
     Ok(())
 }

@@ -47,4 +47,4 @@ mod transform;
 mod worker;
 
 pub use runtime::{Limits, QuickJs};
-pub use worker::{WorkerCommand, Workers, serve};
+pub use worker::{Courtesy, NoCourtesy, WorkerCommand, Workers, serve};

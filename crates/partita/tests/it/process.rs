@@ -97,6 +97,10 @@ impl Process {
         (status, text.split_once("\r\n\r\n").unwrap().1.to_string())
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

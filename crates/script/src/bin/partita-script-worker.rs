@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use partita_model::{Clock, SeededEntropy};
-use partita_script::{Limits, serve};
+use partita_script::{Limits, NoCourtesy, serve};
 
 struct RealClock(Instant);
 
@@ -23,5 +23,6 @@ impl Clock for RealClock {
 fn main() -> io::Result<()> {
     let clock = Arc::new(RealClock(Instant::now()));
     let entropy = Arc::new(SeededEntropy::new(std::process::id().into()));
-    serve(&mut stdin().lock(), &mut stdout().lock(), Limits::default(), clock, entropy)
+    let (limits, courtesy) = (Limits::default(), Arc::new(NoCourtesy));
+    serve(&mut stdin(), &mut stdout(), limits, clock, entropy, courtesy)
 }

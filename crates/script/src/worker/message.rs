@@ -17,14 +17,15 @@ pub(super) const CHECK: u8 = 1;
 pub(super) const RUN: u8 = 2;
 pub(super) const LOAD: u8 = 3;
 pub(super) const CALL: u8 = 4;
-// What a worker says of a run.
+// What a worker says: a question of a script, or the answer, which may be its last.
 pub(super) const ASK: u8 = 5;
 pub(super) const END: u8 = 6;
+pub(super) const LAST: u8 = 7;
 // What follows on a question.
-const ITEM: u8 = 7;
-const NOTHING: u8 = 8;
-const PAGE: u8 = 9;
-const FAILED: u8 = 10;
+const ITEM: u8 = 8;
+const NOTHING: u8 = 9;
+const PAGE: u8 = 10;
+const FAILED: u8 = 11;
 
 pub(super) fn put_script(frame: Encoder, script: &Script) -> Encoder {
     frame.text(&script.name).text(&script.source)
@@ -245,9 +246,8 @@ pub(super) fn get_reply(frame: &mut Decoder) -> io::Result<Reply> {
     })
 }
 
-pub(super) fn put_end(end: &ScriptEnd) -> Encoder {
-    let frame = Encoder::default().byte(END).text(&end.log);
-    put_result(frame, &end.result, |frame, text| frame.optional(text.as_deref()))
+pub(super) fn put_end(frame: Encoder, end: &ScriptEnd) -> Encoder {
+    put_result(frame.text(&end.log), &end.result, |frame, text| frame.optional(text.as_deref()))
 }
 
 /// How a run ended, after the byte that says that it did.

@@ -15,14 +15,17 @@
 //!
 //! A worker takes one call at a time over its standard input and output, in frames (`wire.rs`,
 //! `message.rs`). It has a thread that ends the process when a call takes too long (`guard.rs`), so
-//! it ends also when the server is gone. What a script asks of its host goes to the server and
-//! comes back; the worker has no access to the database.
+//! it ends also when the server is gone; who computes for long stands back (`courtesy.rs`). What a
+//! script asks of its host goes to the server and comes back; the worker has no access to the
+//! database.
 
+mod courtesy;
 mod guard;
 mod message;
 mod pool;
 mod process;
 mod wire;
 
+pub use courtesy::{Courtesy, NoCourtesy};
 pub use pool::{WorkerCommand, Workers};
 pub use process::serve;

@@ -10,6 +10,7 @@ use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use partita_engine::{
@@ -18,8 +19,9 @@ use partita_engine::{
 use partita_model::{Clock, Error, Result, Value};
 use partita_query::Functions;
 
+use super::courtesy::SHORT_NANOS;
 use super::message::{
-    ASK, CALL, CHECK, END, LOAD, Reply, get_ask, get_end, get_result, get_value, put_call,
+    ASK, CALL, CHECK, END, LAST, LOAD, Reply, get_ask, get_end, get_result, get_value, put_call,
     put_reply, put_script, put_value,
 };
 use super::wire::{Decoder, Encoder, broken};
@@ -43,11 +45,18 @@ pub struct Workers {
     runs: Arc<Group>,
     functions: Arc<Group>,
     clock: Arc<dyn Clock>,
+    stand_back: fn(),
 }
 
 impl Workers {
     /// At most `workers_max` at a time for procedures and triggers, and as many for functions.
-    pub fn new(command: WorkerCommand, workers_max: usize, clock: Arc<dyn Clock>) -> Workers {
+    /// `stand_back` has the thread that calls it stand behind the server's others.
+    pub fn new(
+        command: WorkerCommand,
+        workers_max: usize,
+        clock: Arc<dyn Clock>,
+        stand_back: fn(),
+    ) -> Workers {
         let group = || {
             Arc::new(Group {
                 command: command.clone(),
@@ -56,7 +65,7 @@ impl Workers {
                 freed: Condvar::new(),
             })
         };
-        Workers { runs: group(), functions: group(), clock }
+        Workers { runs: group(), functions: group(), clock, stand_back }
     }
 }
 
@@ -65,7 +74,7 @@ impl ScriptRuntime for Workers {
         let mut worker = self.runs.take()?;
         let question = put_script(Encoder::default().byte(CHECK), script);
         let checked =
-            worker.exchange(&question).and_then(|mut frame| get_result(&mut frame, |_| Ok(())));
+            worker.ask(&question).and_then(|mut frame| get_result(&mut frame, |_| Ok(())));
         self.runs.settle(worker, &script.name, checked, false)
     }
 
@@ -76,7 +85,7 @@ impl ScriptRuntime for Workers {
             Err(error) => return failed(error),
         };
         let started = self.clock.monotonic_nanos();
-        let end = worker.run(call, host);
+        let end = worker.run(call, host, self);
         let nanos = self.clock.monotonic_nanos().saturating_sub(started);
         let late = nanos >= call.millis_max.saturating_mul(1_000_000);
         let settled = self.runs.settle(worker, &call.script.name, end.map(Ok), late);
@@ -152,7 +161,9 @@ impl Group {
     ) -> Result<T> {
         let result = match answer {
             Ok(result) => {
-                self.state().idle.push(worker);
+                if !worker.is_spent {
+                    self.state().idle.push(worker);
+                }
                 result
             }
             Err(_) if late => Err(Error::timeout(format!(
@@ -172,6 +183,8 @@ struct Worker {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    /// It stands back for good, and is not for the next call.
+    is_spent: bool,
 }
 
 impl Drop for Worker {
@@ -195,7 +208,7 @@ impl Worker {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(broken());
         };
-        Ok(Worker { child, input, output: BufReader::new(output) })
+        Ok(Worker { child, input, output: BufReader::new(output), is_spent: false })
     }
 
     fn if_alive(mut self) -> Option<Worker> {
@@ -211,33 +224,88 @@ impl Worker {
         self.receive()
     }
 
+    /// The answer to a question that no script asks back about.
+    fn ask(&mut self, question: &Encoder) -> io::Result<Decoder> {
+        let mut frame = self.exchange(question)?;
+        match frame.byte()? {
+            END => Ok(frame),
+            LAST => {
+                self.is_spent = true;
+                Ok(frame)
+            }
+            _ => Err(broken()),
+        }
+    }
+
     /// Has a script run, and answers what it asks.
-    fn run(&mut self, call: &ScriptCall<'_>, host: &mut dyn ScriptHost) -> io::Result<ScriptEnd> {
-        // An error that ends the run: the worker says only that there was one.
-        let mut verdict = None;
-        let mut frame = self.exchange(&put_call(call))?;
-        loop {
-            match frame.byte()? {
+    fn run(
+        &mut self,
+        call: &ScriptCall<'_>,
+        host: &mut dyn ScriptHost,
+        workers: &Workers,
+    ) -> io::Result<ScriptEnd> {
+        let frame = self.exchange(&put_call(call))?;
+        let mut talk = Talk { worker: self, host, clock: &*workers.clock, frame, verdict: None };
+        if let Some(end) = talk.go_on(SHORT_NANOS)? {
+            return Ok(end);
+        }
+        thread::scope(|scope| {
+            let rest = thread::Builder::new().name("partita-script".to_owned());
+            let rest = rest.spawn_scoped(scope, || {
+                (workers.stand_back)();
+                talk.go_on(u64::MAX)
+            })?;
+            let end = rest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            end?.ok_or_else(broken)
+        })
+    }
+}
+
+/// What is said during a run.
+struct Talk<'a> {
+    worker: &'a mut Worker,
+    host: &'a mut dyn ScriptHost,
+    clock: &'a dyn Clock,
+    /// What the worker said last.
+    frame: Decoder,
+    /// An error that ends the run: the worker says only that there was one.
+    verdict: Option<Error>,
+}
+
+impl Talk<'_> {
+    /// Answers until the run ends, or until the answers have taken so long.
+    fn go_on(&mut self, nanos_max: u64) -> io::Result<Option<ScriptEnd>> {
+        let mut nanos = 0_u64;
+        while nanos <= nanos_max {
+            match self.frame.byte()? {
                 ASK => {
-                    let reply = answer(host, &get_ask(&mut frame)?);
-                    let reply = reply.unwrap_or_else(|error| {
-                        if status(&error.kind).is_none() {
-                            verdict.get_or_insert_with(|| error.clone());
-                        }
-                        Reply::Failed(error)
-                    });
-                    frame = self.exchange(&put_reply(&reply))?;
+                    let asked = self.clock.monotonic_nanos();
+                    let reply = self.reply()?;
+                    nanos += self.clock.monotonic_nanos().saturating_sub(asked);
+                    self.frame = self.worker.exchange(&put_reply(&reply))?;
                 }
-                END => {
-                    let mut end = get_end(&mut frame)?;
-                    if let Some(verdict) = verdict {
+                tag @ (END | LAST) => {
+                    self.worker.is_spent = tag == LAST;
+                    let mut end = get_end(&mut self.frame)?;
+                    if let Some(verdict) = self.verdict.take() {
                         end.result = Err(verdict);
                     }
-                    return Ok(end);
+                    return Ok(Some(end));
                 }
                 _ => return Err(broken()),
             }
         }
+        Ok(None)
+    }
+
+    fn reply(&mut self) -> io::Result<Reply> {
+        let reply = answer(self.host, &get_ask(&mut self.frame)?);
+        Ok(reply.unwrap_or_else(|error| {
+            if status(&error.kind).is_none() {
+                self.verdict.get_or_insert_with(|| error.clone());
+            }
+            Reply::Failed(error)
+        }))
     }
 }
 
@@ -279,7 +347,7 @@ struct RemoteFunctions {
 
 impl RemoteFunctions {
     fn ask(&self, worker: &mut Worker, question: &Encoder) -> io::Result<Result<Option<Value>>> {
-        get_result(&mut worker.exchange(question)?, get_value)
+        get_result(&mut worker.ask(question)?, get_value)
     }
 
     fn start(&self) -> Result<Worker> {

@@ -9,10 +9,11 @@ use partita_engine::{
 use partita_model::{Clock, Entropy, Error, Result};
 use partita_query::Functions;
 
+use super::courtesy::Courtesy;
 use super::guard::Guard;
 use super::message::{
-    CALL, CHECK, LOAD, RUN, Reply, ask_delete, ask_query, ask_read, ask_write, get_call, get_reply,
-    get_script, get_value, put_end, put_result, put_value,
+    CALL, CHECK, END, LAST, LOAD, RUN, Reply, ask_delete, ask_query, ask_read, ask_write, get_call,
+    get_reply, get_script, get_value, put_end, put_result, put_value,
 };
 use super::wire::{Decoder, Encoder, broken};
 use crate::runtime::{Limits, QuickJs};
@@ -22,34 +23,41 @@ const CHECK_MILLIS_MAX: u64 = 2_000;
 
 /// Runs scripts for a server at the other end of `input` and `output`, until it goes away.
 pub fn serve(
-    input: &mut dyn Read,
-    output: &mut dyn Write,
+    input: &mut (dyn Read + Send),
+    output: &mut (dyn Write + Send),
     limits: Limits,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    courtesy: Arc<dyn Courtesy>,
 ) -> io::Result<()> {
-    let guard = Guard::start(Arc::clone(&clock))?;
+    let guard = Guard::start(Arc::clone(&clock), courtesy)?;
+    let answer = || Encoder::default().byte(if guard.stands_back() { LAST } else { END });
     let runtime = QuickJs::new(limits, clock, entropy);
     let mut functions = runtime.functions(Vec::new());
     while let Some(mut frame) = Decoder::receive(input)? {
         match frame.byte()? {
             CHECK => {
+                guard.begin();
                 let script = get_script(&mut frame)?;
                 let checked = guard.during(CHECK_MILLIS_MAX, || runtime.check(&script));
-                put_result(Encoder::default(), &checked, |frame, ()| frame).send(output)?;
+                put_result(answer(), &checked, |frame, ()| frame).send(output)?;
             }
             RUN => {
+                guard.begin();
                 let call = get_call(&mut frame)?;
                 let mut host = RemoteHost { input, output };
                 let end = guard.during(call.millis_max, || runtime.run(&call.as_call(), &mut host));
-                put_end(&end).send(output)?;
+                put_end(answer(), &end).send(output)?;
             }
-            LOAD => functions = runtime.functions(get_scripts(&mut frame)?),
+            LOAD => {
+                guard.begin();
+                functions = runtime.functions(get_scripts(&mut frame)?);
+            }
             CALL => {
                 let millis = limits.functions_millis_max;
                 let result = guard.during(millis, || call(&functions, &mut frame))?;
                 let put = |frame: Encoder, value: &Option<_>| put_value(frame, value.as_ref());
-                put_result(Encoder::default(), &result, put).send(output)?;
+                put_result(answer(), &result, put).send(output)?;
             }
             _ => return Err(broken()),
         }
@@ -72,8 +80,8 @@ fn call(
 
 /// The host at the other end.
 struct RemoteHost<'a> {
-    input: &'a mut dyn Read,
-    output: &'a mut dyn Write,
+    input: &'a mut (dyn Read + Send),
+    output: &'a mut (dyn Write + Send),
 }
 
 impl RemoteHost<'_> {

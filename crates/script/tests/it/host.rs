@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use partita_engine::{
     HostItem, HostLink, HostPage, HostQuery, HostTarget, HostWrite, Indexing, Script, ScriptCall,
@@ -54,6 +55,8 @@ pub(crate) struct MemoryHost {
     /// The next operation fails with this.
     pub(crate) fails: Option<Error>,
     pub(crate) writes: u64,
+    /// How long each operation takes.
+    pub(crate) pause: Duration,
 }
 
 impl MemoryHost {
@@ -110,6 +113,7 @@ impl MemoryHost {
 
     fn ask(&mut self, what: String) -> Result<()> {
         self.asked.push(what);
+        thread::sleep(self.pause);
         self.fails.take().map_or(Ok(()), Err)
     }
 }

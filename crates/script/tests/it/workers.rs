@@ -1,6 +1,7 @@
 //! Scripts in processes of their own, and those that no process survives.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::host::{ALT_LINK, MemoryHost, SELF_LINK, real_clock, script};
 fn workers(workers_max: usize) -> Workers {
     let program = env!("CARGO_BIN_EXE_partita-script-worker").into();
     let command = WorkerCommand { program, arguments: Vec::new() };
-    Workers::new(command, workers_max, real_clock())
+    Workers::new(command, workers_max, real_clock(), || ())
 }
 
 fn run(
@@ -213,7 +214,7 @@ fn functions_of_a_query_have_a_worker_until_it_is_done() {
 fn a_worker_that_ended_meanwhile_is_replaced() {
     let arguments = vec!["3".into(), env!("CARGO_BIN_EXE_partita-script-worker").into()];
     let command = WorkerCommand { program: "/usr/bin/timeout".into(), arguments };
-    let workers = Workers::new(command, 1, real_clock());
+    let workers = Workers::new(command, 1, real_clock(), || ());
     let mut host = MemoryHost::default();
     workers.check(&script("function () {}")).unwrap();
     thread::sleep(Duration::from_secs(4));
@@ -225,11 +226,46 @@ fn a_worker_that_ended_meanwhile_is_replaced() {
 fn a_program_that_is_no_worker_is_an_error_of_the_server() {
     for program in ["/nowhere/at/all", "/bin/false"] {
         let command = WorkerCommand { program: program.into(), arguments: Vec::new() };
-        let workers = Workers::new(command, 1, real_clock());
+        let workers = Workers::new(command, 1, real_clock(), || ());
         for _ in 0..2 {
             let end = procedure(&workers, &mut MemoryHost::default(), "function () {}");
             let kind = end.result.unwrap_err().kind;
             assert!(matches!(kind, ErrorKind::Unavailable | ErrorKind::Internal), "{kind:?}");
         }
     }
+}
+
+#[test]
+fn the_rest_of_a_run_that_asks_for_long_goes_on_in_a_thread_that_stands_back() {
+    static STOOD_BACK: AtomicUsize = AtomicUsize::new(0);
+    let program = env!("CARGO_BIN_EXE_partita-script-worker").into();
+    let command = WorkerCommand { program, arguments: Vec::new() };
+    let stand_back = || {
+        STOOD_BACK.fetch_add(1, Ordering::Relaxed);
+    };
+    let workers = Workers::new(command, 1, real_clock(), stand_back);
+    let source = "function (last) { let n = 0; (function next(error) { \
+                  if (error) throw error; \
+                  if (++n > last) return __.response.setBody(n); \
+                  __.createDocument(__.getSelfLink(), { id: 'i' + n }, next); })(); }";
+    let create = |host: &mut MemoryHost, arguments: &str| {
+        run(&workers, host, source, ScriptRole::Procedure { arguments }, 20_000).result
+    };
+
+    let mut host = MemoryHost { pause: Duration::from_millis(5), ..MemoryHost::default() };
+    assert_eq!(create(&mut host, "[2]").unwrap().unwrap(), "3");
+    assert_eq!(STOOD_BACK.load(Ordering::Relaxed), 0);
+
+    let mut host = MemoryHost { pause: Duration::from_millis(5), ..MemoryHost::default() };
+    assert_eq!(create(&mut host, "[20]").unwrap().unwrap(), "21");
+    assert_eq!((host.items.len(), STOOD_BACK.load(Ordering::Relaxed)), (20, 1));
+
+    // What ends a run ends it there as well: the item is there already.
+    host.items.retain(|id, _| id == "i15");
+    let error = create(&mut host, "[20]").unwrap_err();
+    assert!(error.message.contains("already exists"), "{error}");
+    assert_eq!((host.items.len(), STOOD_BACK.load(Ordering::Relaxed)), (15, 2));
+    // The worker serves on.
+    let mut host = MemoryHost::default();
+    assert_eq!(create(&mut host, "[1]").unwrap().unwrap(), "2");
 }
