@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method};
 use partita_engine::Access;
 use partita_gateway::auth::{
-    AuthError, Principal, Signed, is_bearer_token, is_resource_token, verify_bearer,
+    self, AuthError, Issuer, Principal, Signed, is_bearer_token, is_resource_token, verify_bearer,
     verify_emulator,
 };
 use partita_model::Result;
@@ -74,6 +74,13 @@ pub(crate) fn authenticate(
         }
     }
     Err(refusal.unwrap_or(AuthError::Missing).into())
+}
+
+/// The issuer that may have signed the request's token with a key that is not known here yet.
+pub(crate) fn unknown_key<'t>(trust: &'t Trust, headers: &HeaderMap) -> Option<&'t Issuer> {
+    let authorization = text(headers, &http::header::AUTHORIZATION);
+    let token = authorization.filter(|text| is_bearer_token(text))?;
+    auth::unknown_key(&trust.issuers, token)
 }
 
 fn access_of(principal: Principal) -> Access {

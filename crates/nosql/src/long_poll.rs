@@ -6,15 +6,17 @@
 //!
 //! The database says when it is worth looking again. We look at most every [`REST`], whatever
 //! happens in the partition, and at least every [`LOOK`], as a ring of the bell may be missing.
-//! Every look is a read of the feed: it is authorised and charged like one.
+//! Every look is a read of the feed: it is authorised and charged like one, by what is trusted and
+//! what time it is then. Whoever held a good token when the waiting began, and holds none any more,
+//! is refused like anybody else who comes now.
 
 use std::time::Duration;
 
 use partita_engine::{ChangesRequest, ContainerPath, Context, NextChange, Op, Outcome, Reply};
-use partita_model::Error;
 
 use crate::request::Runs;
-use crate::service::NoSqlDoor;
+use crate::response::Failed;
+use crate::service::{Asker, NoSqlDoor};
 
 /// Longer than this nobody waits: proxies and clients give up on silent connections.
 pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
@@ -28,10 +30,12 @@ impl NoSqlDoor {
         &self,
         container: &ContainerPath,
         request: &ChangesRequest,
-        context: Context,
+        mut context: Context,
+        asker: Asker<'_>,
         wait: Duration,
-    ) -> Result<Reply, Error> {
+    ) -> Result<Reply, Box<Failed>> {
         let started = self.nanos();
+        let waited = || Duration::from_nanos(self.nanos().saturating_sub(started));
         let mut charged = 0.0;
         loop {
             let request = Box::new(ChangesRequest { listen: true, ..request.clone() });
@@ -39,12 +43,12 @@ impl NoSqlDoor {
             let mut reply = self.execute(op, context.clone(), Runs::Briefly).await?;
             reply.charge.0 += charged;
             charged = reply.charge.0;
-            let waited = Duration::from_nanos(self.nanos().saturating_sub(started));
-            let left = wait.saturating_sub(waited);
+            let left = wait.saturating_sub(waited());
             let Some(next) = next(&mut reply).filter(|_| !left.is_zero()) else { return Ok(reply) };
             if !self.rest(left, next).await {
                 return Ok(reply);
             }
+            context.access = self.authenticate(&self.trust(), asker, waited())?;
         }
     }
 

@@ -64,6 +64,13 @@ pub struct NoSqlDoor {
     telemetry: Arc<Telemetry>,
 }
 
+/// A request, for finding out who sent it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    request: &'a Request,
+    address: &'a Address<'a>,
+}
+
 /// What is known of a request once it is answered, beside the answer.
 struct Told {
     operation: &'static str,
@@ -161,17 +168,12 @@ impl NoSqlDoor {
             return Ok(controls.answer(&target, request, &body)?);
         }
         let address = Address::new(uri);
-        let now_unix_seconds = self.clock.unix_millis() / 1_000;
-        let window = Window {
-            now_unix_seconds,
-            signed_unix_seconds: match &self.settings.controls {
-                Some(controls) => controls.real_unix_seconds(),
-                None => now_unix_seconds,
-            },
-            skew_seconds_max: self.settings.clock_skew_seconds,
-        };
         let trust = self.settings.credentials.current();
-        let access = auth::authenticate(&trust, method, headers, &address, window)?;
+        let asker = Asker { request, address: &address };
+        let access = match self.authenticate(&trust, asker, Duration::ZERO) {
+            Ok(access) => access,
+            Err(refused) => self.authenticate_by_new_keys(&trust, asker, refused).await?,
+        };
         told.who = Some(access.clone());
         self.database.check_access(&access)?;
         let incoming = Incoming { method, headers: Headers(headers), body };
@@ -189,7 +191,7 @@ impl NoSqlDoor {
                         return Ok(response::empty(StatusCode::OK, HeaderMap::new()));
                     }
                 }
-                let mut response = self.perform(*call, &address, &trust, told).await?;
+                let mut response = self.perform(*call, asker, &trust, told).await?;
                 if method == Method::GET {
                     let location = self.endpoint(request) + uri.path().trim_start_matches('/');
                     headers::put(&mut response.headers, header::CONTENT_LOCATION, location);
@@ -202,6 +204,43 @@ impl NoSqlDoor {
                 Ok(response::with_body(StatusCode::OK, HeaderMap::new(), document))
             }
         }
+    }
+
+    /// Who asks, and what they may do. A request that waited was signed as much earlier.
+    pub(crate) fn authenticate(
+        &self,
+        trust: &Trust,
+        asker: Asker<'_>,
+        waited: Duration,
+    ) -> Result<Access, Failure> {
+        let now_unix_seconds = self.clock.unix_millis() / 1_000;
+        let window = Window {
+            now_unix_seconds,
+            signed_unix_seconds: match &self.settings.controls {
+                Some(controls) => controls.real_unix_seconds(),
+                None => now_unix_seconds,
+            },
+            skew_seconds_max: self.settings.clock_skew_seconds.saturating_add(waited.as_secs()),
+        };
+        let Asker { request, address } = asker;
+        auth::authenticate(trust, &request.method, &request.headers, address, window)
+    }
+
+    /// A token may have been signed with a key that its issuer has published since.
+    async fn authenticate_by_new_keys(
+        &self,
+        trust: &Trust,
+        asker: Asker<'_>,
+        refused: Failure,
+    ) -> Result<Access, Failure> {
+        let issuer = auth::unknown_key(trust, &asker.request.headers).ok_or(refused)?;
+        issuer.renew(self.clock.unix_millis() / 1_000).await;
+        self.authenticate(trust, asker, Duration::ZERO)
+    }
+
+    /// What is trusted at this moment.
+    pub(crate) fn trust(&self) -> Arc<Trust> {
+        self.settings.credentials.current()
     }
 
     /// Where clients find the account: where this one came, unless something else is told.
@@ -239,7 +278,7 @@ impl NoSqlDoor {
     async fn perform(
         &self,
         call: DatabaseCall,
-        address: &Address<'_>,
+        asker: Asker<'_>,
         trust: &Trust,
         told: &mut Told,
     ) -> Result<Response, Box<Failed>> {
@@ -256,7 +295,7 @@ impl NoSqlDoor {
         let reply = match op {
             Op::ReadChanges { container, request } if shape.wait_seconds > 0 => {
                 let wait = Duration::from_secs(shape.wait_seconds);
-                self.wait_for_changes(&container, &request, context, wait).await?
+                self.wait_for_changes(&container, &request, context, asker, wait).await?
             }
             op => self.execute(op, context, runs).await?,
         };
@@ -268,7 +307,7 @@ impl NoSqlDoor {
             _ => None,
         };
         let tokens = Issuer { keys: &trust.keys, clock: &*self.clock };
-        let frame = Frame { address, tokens, shape, statistics };
+        let frame = Frame { address: asker.address, tokens, shape, statistics };
         response::reply(reply, &frame)
     }
 

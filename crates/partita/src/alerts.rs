@@ -3,7 +3,8 @@
 //! What is worth an alert is the engine's business. Here it becomes a line in the log, a counter
 //! and, if there is a webhook, a POST. The webhook has a thread of its own behind a bounded queue:
 //! one that is slow or gone delays nobody, and what does not fit is counted and dropped. Each alert
-//! is tried a few times.
+//! is tried a few times. What the URL has beside scheme, host and port is often a secret, and not
+//! logged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +17,19 @@ use partita_gateway::{Sample, Series, SeriesKind};
 use partita_model::{Clock, Object, Value};
 
 use crate::failure::Failure;
+use crate::outgoing::{Authorities, Errand, Target, Waiting};
 use crate::system::SystemClock;
 
 /// Alerts that wait for the webhook.
 const QUEUE_MAX: usize = 64;
 
-/// How often an alert is tried, how long each try may take, and the pause after the first; the
-/// next are twice as long each.
+/// How often an alert is tried, and the pause after the first try; the next are twice as long each.
 const ATTEMPTS_MAX: u32 = 4;
-const TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a try may take, and how much of an answer is read: it says nothing of interest.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// What was raised, for metrics.
 #[derive(Debug, Default)]
@@ -78,8 +82,8 @@ pub(crate) struct Watcher {
 /// What a watcher is told.
 pub(crate) struct WatcherSettings {
     pub(crate) interval: Duration,
-    /// Where alerts are posted, over plain HTTP.
-    pub(crate) webhook: Option<String>,
+    /// Where alerts are posted.
+    pub(crate) webhook: Option<Errand>,
 }
 
 impl Watcher {
@@ -90,7 +94,7 @@ impl Watcher {
         clock: SystemClock,
     ) -> Result<Watcher, Failure> {
         let queue = match settings.webhook {
-            Some(url) => Some(start_webhook(url, Arc::clone(&counts))?),
+            Some(errand) => Some(start_webhook(errand, Arc::clone(&counts))?),
             None => None,
         };
         let (stop, stopped) = mpsc::channel();
@@ -154,15 +158,14 @@ fn body(alert: &Alert, unix_millis: u64) -> String {
 
 /// A thread that posts what comes through the queue. It ends when nobody can send any more; the
 /// process does not wait for it.
-fn start_webhook(url: String, counts: Arc<Counts>) -> Result<SyncSender<String>, Failure> {
-    let (queue, waiting) = mpsc::sync_channel::<String>(QUEUE_MAX);
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
+fn start_webhook(errand: Errand, counts: Arc<Counts>) -> Result<SyncSender<String>, Failure> {
+    let (queue, alerts) = mpsc::sync_channel::<String>(QUEUE_MAX);
     let run = move || {
-        for body in waiting {
-            if let Err(error) = deliver(&agent, &url, &body) {
+        for body in alerts {
+            if let Err(why) = deliver(&errand, &body) {
                 counts.lose();
-                tracing::warn!("the webhook {url} did not take an alert: {error}");
+                let url = errand.target.endpoint.url();
+                tracing::warn!("the webhook at {url} did not take an alert: {why}");
             }
         }
     };
@@ -170,13 +173,19 @@ fn start_webhook(url: String, counts: Arc<Counts>) -> Result<SyncSender<String>,
     Ok(queue)
 }
 
-fn deliver(agent: &ureq::Agent, url: &str, body: &str) -> Result<(), ureq::Error> {
+/// Where alerts are posted.
+pub(crate) fn webhook(target: Target, authorities: Authorities) -> Errand {
+    Errand { target, authorities, timeout: TIMEOUT, bytes_max: ANSWER_BYTES_MAX }
+}
+
+fn deliver(errand: &Errand, body: &str) -> Result<(), String> {
+    let waiting = Waiting::start().map_err(|error| error.to_string())?;
     let mut pause = PAUSE;
     let mut attempt = 1;
     loop {
-        match agent.post(url).header("content-type", "application/json").send(body) {
-            Ok(_) => return Ok(()),
-            Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
+        match waiting.wait(errand.post(body.to_owned())) {
+            Ok(()) => return Ok(()),
+            Err(why) if attempt == ATTEMPTS_MAX => return Err(why),
             Err(_) => {
                 thread::sleep(pause);
                 pause *= 2;

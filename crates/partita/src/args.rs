@@ -216,7 +216,8 @@ pub(crate) struct AdviseArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
-    /// The server, over plain HTTP
+    /// The server: http://HOST:PORT or https://HOST:PORT. Only it is asked, whatever other regions
+    /// its account names
     #[arg(
         long,
         env = "PARTITA_ENDPOINT",
@@ -225,9 +226,13 @@ pub(crate) struct ConnectArgs {
     )]
     pub(crate) endpoint: String,
 
-    /// A key of its account [default: the emulator's well-known key]
+    /// A key of its account [default, on this machine only: the emulator's well-known key]
     #[arg(long, env = "PARTITA_KEY", value_name = "KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
+
+    /// For https: trust the certificates in this file (PEM) instead of the system's
+    #[arg(long, env = "PARTITA_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -409,10 +414,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_PARTITION_METRICS", value_enum, default_value_t = Switch::On)]
     pub(crate) partition_metrics: Switch,
 
-    /// Where alerts are posted as JSON, over plain HTTP: a logical partition passed 80 % of its
-    /// limit, or a partition turns away more than 1 % of its requests. They are logged in any case
-    #[arg(long, env = "PARTITA_ALERT_WEBHOOK", value_name = "URL")]
+    /// Where alerts are posted as JSON: a logical partition passed 80 % of its limit, or a
+    /// partition turns away more than 1 % of its requests. They are logged in any case
+    #[arg(long, env = "PARTITA_ALERT_WEBHOOK", value_name = "URL", hide_env_values = true)]
     pub(crate) alert_webhook: Option<String>,
+
+    /// For a webhook over https: trust the certificates in this file (PEM) instead of the system's
+    #[arg(
+        long,
+        env = "PARTITA_ALERT_WEBHOOK_CA_FILE",
+        value_name = "FILE",
+        requires = "alert_webhook"
+    )]
+    pub(crate) alert_webhook_ca_file: Option<PathBuf>,
 
     /// How often is looked for alerts, in seconds
     #[arg(
@@ -516,10 +530,13 @@ pub(crate) struct TlsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthcheckArgs {
-    /// The server, over plain HTTP [default: http://localhost with the port of PARTITA_LISTEN, or
-    /// 8081]
+    /// The server [default: http://localhost with the port of PARTITA_LISTEN, or 8081]
     #[arg(long, env = "PARTITA_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
+
+    /// For https: trust the certificates in this file (PEM) instead of the system's
+    #[arg(long, env = "PARTITA_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

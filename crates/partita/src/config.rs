@@ -9,8 +9,10 @@ use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_nosql::Trust;
 use partita_storage::{Durability, EmbeddedSettings};
 
+use crate::alerts;
 use crate::args::{DurabilityKind, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind, TlsArgs};
 use crate::failure::Failure;
+use crate::outgoing::{Authorities, Errand, Target};
 use crate::trust::{PrimaryKey, TrustSource};
 
 /// The port of Microsoft's emulators.
@@ -40,7 +42,7 @@ pub(crate) struct Config {
     /// Where clients are told to find the account.
     pub(crate) public_endpoint: Option<String>,
     /// Where alerts are posted.
-    pub(crate) alert_webhook: Option<String>,
+    pub(crate) alert_webhook: Option<Errand>,
     /// How often is looked for alerts.
     pub(crate) alert_interval: Duration,
     /// Series for each partition?
@@ -98,13 +100,13 @@ impl Config {
             trust,
             trusted,
             primary_key,
+            alert_webhook: alert_webhook(&args)?,
             engine: engine(&args),
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
             init: args.init,
             test_controls: args.test_controls,
             threads: args.threads.unwrap_or(cores),
             public_endpoint: public_endpoint(args.public_endpoint)?,
-            alert_webhook: alert_webhook(args.alert_webhook)?,
             alert_interval: Duration::from_secs(args.alert_seconds),
             partition_metrics: args.partition_metrics == Switch::On,
             log_level: args.log_level,
@@ -153,15 +155,14 @@ fn public_endpoint(url: Option<String>) -> Result<Option<String>, Failure> {
     Ok(Some(format!("{}/", url.trim_end_matches('/'))))
 }
 
-/// The program brings no trust in certificates for requests of its own.
-fn alert_webhook(url: Option<String>) -> Result<Option<String>, Failure> {
-    match url {
-        Some(url) if !url.starts_with("http://") => Err(Failure::usage(format!(
-            "--alert-webhook {url:?}: alerts are posted over plain HTTP; write http://HOST:PORT/PATH, \
-             and put a proxy there for anything else"
-        ))),
-        url => Ok(url),
-    }
+/// A webhook's URL is often a secret, so messages do not repeat it.
+fn alert_webhook(args: &ServeArgs) -> Result<Option<Errand>, Failure> {
+    let Some(url) = &args.alert_webhook else { return Ok(None) };
+    let target =
+        Target::parse(url).map_err(|why| Failure::usage(format!("--alert-webhook: {why}")))?;
+    let file = args.alert_webhook_ca_file.as_deref();
+    let authorities = Authorities::read("--alert-webhook-ca-file", file).map_err(Failure::usage)?;
+    Ok(Some(alerts::webhook(target, authorities)))
 }
 
 /// Reads `--listen`: `8081`, `localhost:8081`, `127.0.0.1:8081`, `[::]:8081`, `0.0.0.0`.

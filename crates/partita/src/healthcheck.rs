@@ -1,7 +1,8 @@
 //! `partita healthcheck`: is a server ready? For containers and scripts, which ask by exit code.
 //!
-//! Plain HTTP, because the server speaks it on the same port and a check on the same machine has
-//! nothing to hide; that also spares the question which certificate to trust.
+//! Plain HTTP unless something else is asked for, because the server speaks it on the same port and
+//! a check on the same machine has nothing to hide; that also spares the question which certificate
+//! to trust.
 
 use std::env;
 use std::time::Duration;
@@ -11,33 +12,32 @@ use partita_gateway::Listen;
 use crate::args::HealthcheckArgs;
 use crate::config::{DEFAULT_PORT, parse_listen};
 use crate::failure::Failure;
+use crate::outgoing::{Authorities, Errand, Target, Waiting};
 
 /// Longer than a healthy server takes, shorter than a container runtime waits.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
+/// More than a healthy server says.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
 /// Asks `/ready`.
 pub(crate) fn run(args: &HealthcheckArgs) -> Result<(), Failure> {
     let url = ready_url(args.url.as_deref(), env::var("PARTITA_LISTEN").ok().as_deref())?;
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
-    match agent.get(&url).call() {
-        Ok(_) => Ok(()),
-        Err(ureq::Error::StatusCode(status)) => {
-            Err(Failure::other(format!("{url} answers {status}: the server is not ready")))
-        }
-        Err(error) => Err(Failure::other(format!("{url}: {error}"))),
-    }
+    let errand = Errand {
+        target: Target::parse(&url).map_err(|why| Failure::usage(format!("--url: {why}")))?,
+        authorities: Authorities::read("--ca-file", args.ca_file.as_deref())
+            .map_err(Failure::usage)?,
+        timeout: TIMEOUT,
+        bytes_max: ANSWER_BYTES_MAX,
+    };
+    let failed = |why: String| Failure::other(format!("{url}: the server is not ready: {why}"));
+    let waiting = Waiting::start().map_err(|error| failed(error.to_string()))?;
+    waiting.wait(errand.get()).map(drop).map_err(failed)
 }
 
 /// Where to ask: the given server, or the one this environment would start.
 fn ready_url(url: Option<&str>, listen: Option<&str>) -> Result<String, Failure> {
     let Some(url) = url else { return Ok(format!("http://{}/ready", local_host(listen)?)) };
-    if !url.starts_with("http://") {
-        return Err(Failure::usage(format!(
-            "--url {url:?}: a health check uses plain HTTP, which the server speaks on the same \
-             port; write http://HOST:PORT"
-        )));
-    }
     let base = url.trim_end_matches('/');
     Ok(if base.ends_with("/ready") { base.to_string() } else { format!("{base}/ready") })
 }
@@ -68,11 +68,5 @@ mod tests {
         assert_eq!(url(None, Some("[::1]:83")), "http://[::1]:83/ready");
         assert_eq!(url(Some("http://db:81/"), None), "http://db:81/ready");
         assert_eq!(url(Some("http://db:81/ready"), None), "http://db:81/ready");
-    }
-
-    #[test]
-    fn https_is_refused_with_a_reason() {
-        let refused = ready_url(Some("https://localhost:8081"), None).unwrap_err();
-        assert!(refused.to_string().contains("plain HTTP"), "{refused}");
     }
 }

@@ -27,6 +27,7 @@ mod init;
 mod keys;
 mod maintainer;
 mod metrics;
+mod outgoing;
 mod script_worker;
 mod serve;
 mod system;

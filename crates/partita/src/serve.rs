@@ -24,6 +24,7 @@ use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::access::renewal;
 use crate::alerts::{Counts, Watcher, WatcherSettings};
 use crate::banner::Banner;
 use crate::compat;
@@ -135,6 +136,7 @@ fn serve(
         controls: handed.controls,
         shutdown: shutdown.clone(),
     };
+    let time = Arc::clone(&handed.clock);
     let door = NoSqlDoor::new(
         Arc::clone(&database),
         settings,
@@ -160,7 +162,8 @@ fn serve(
         let reloads = Reloads::install().map_err(no_signals)?;
         let server = Server::bind(config.server, services, shutdown.clone())?;
         tokio::spawn(stop_on_signals(signals, shutdown));
-        tokio::spawn(reload_on_signals(reloads, config.trusted, credentials));
+        tokio::spawn(renewal::run(Arc::clone(&credentials), Arc::clone(&time)));
+        tokio::spawn(reload_on_signals(reloads, config.trusted, credentials, time));
         let banner = Banner {
             version: VERSION,
             addresses: server.addresses(),
@@ -228,13 +231,14 @@ async fn reload_on_signals(
     mut reloads: Reloads,
     trusted: TrustSource,
     credentials: Arc<Credentials>,
+    clock: Arc<dyn Clock>,
 ) {
     loop {
         reloads.next().await;
         let trusted = trusted.clone();
         match tokio::task::spawn_blocking(move || trusted.read()).await {
             Ok(Ok((trust, _))) => {
-                credentials.replace(trust);
+                renewal::replace(&credentials, trust, &*clock).await;
                 tracing::info!("SIGHUP: keys and roles were read again");
             }
             Ok(Err(failure)) => {

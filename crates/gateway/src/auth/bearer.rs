@@ -13,6 +13,7 @@ use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use subtle::ConstantTimeEq;
 
 use super::master_key::percent_decode;
+use super::published_keys::{Material, PublicKey, PublishedKeys};
 use super::{AuthError, Key, Keys, Principal};
 
 /// How far the clocks of an issuer and of this server may be apart.
@@ -32,26 +33,13 @@ const PREFIX: &str = "type=aad&ver=1.0&sig=";
 pub struct Issuer {
     name: String,
     audiences: Vec<String>,
-    keys: Vec<PublicKey>,
+    keys: PublishedKeys,
 }
 
 /// Who an issuer says it is: the ids of a principal and of its groups, the principal's own first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     pub ids: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
-struct PublicKey {
-    id: Option<String>,
-    material: Material,
-}
-
-#[derive(Clone, Debug)]
-enum Material {
-    Rsa { n: Vec<u8>, e: Vec<u8> },
-    P256(Vec<u8>),
-    P384(Vec<u8>),
 }
 
 /// Is this authorization header a token of an identity provider, valid or not?
@@ -65,23 +53,36 @@ pub fn is_bearer_token(authorization: &str) -> bool {
 
 impl Issuer {
     /// An issuer by the name that its tokens carry, those whom it may write tokens for this server
-    /// to, and its published keys (a JWK set). The error says what is wrong with them.
-    pub fn new(name: &str, audiences: Vec<String>, jwks: &str) -> Result<Issuer, String> {
-        let jwks = Value::parse(jwks.as_bytes()).map_err(|error| error.message)?;
-        let listed = jwks.get("keys").and_then(Value::as_array);
-        let listed = listed.ok_or("a JWK set has a list 'keys'")?;
-        let keys: Vec<PublicKey> = listed.iter().filter_map(PublicKey::of).collect();
-        if keys.is_empty() {
-            return Err(
-                "none of its keys can be used: RSA of 2048 bits and more, P-256 and P-384 \
-                        can"
-                .to_owned(),
-            );
-        }
+    /// to, and its published keys. The error says what is wrong with them.
+    pub fn new(name: &str, audiences: Vec<String>, keys: PublishedKeys) -> Result<Issuer, String> {
         if audiences.is_empty() {
             return Err("it needs an audience: the 'aud' of tokens for this server".to_owned());
         }
         Ok(Issuer { name: name.to_owned(), audiences, keys })
+    }
+
+    /// The name that its tokens carry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Begins with the keys that others know, where they are the same issuers.
+    pub fn take_over(&self, others: &[Issuer]) {
+        for other in others.iter().filter(|other| other.name == self.name) {
+            self.keys.take_over(&other.keys);
+        }
+    }
+
+    /// Fetches its keys, if they are fetched at all and not just now. It goes on when the caller
+    /// does not, and a failure is logged: what is known stays.
+    pub async fn renew(&self, now_unix_seconds: u64) {
+        if let Err(why) = self.keys.renew(now_unix_seconds).await {
+            tracing::warn!("the keys of the issuer '{}' cannot be fetched: {why}", self.name);
+        }
+    }
+
+    fn verifies(&self, token: &Token<'_>) -> bool {
+        self.keys.known().iter().any(|key| key.fits(token) && key.verifies(token))
     }
 }
 
@@ -96,16 +97,28 @@ pub fn verify_bearer(
     }
     let authorization = percent_decode(authorization.trim())?;
     let token = Token::of_header(&authorization)?;
-    let issuer = issuers.iter().find(|issuer| token.text("iss") == Some(&issuer.name));
-    let issuer = issuer.ok_or_else(|| refused("its issuer is not known here"))?;
-    if !issuer.keys.iter().any(|key| key.fits(&token) && key.verifies(&token)) {
-        return Err(refused("its signature is not one of its issuer's"));
+    let issuer = token.issuer(issuers).ok_or_else(|| refused("its issuer is not known here"))?;
+    if !issuer.verifies(&token) {
+        return Err(refused(match issuer.keys.known().is_empty() {
+            true => "its issuer's keys are not here yet; the server's log tells of them",
+            false => "its signature is not one of its issuer's",
+        }));
     }
     token.check_time(now_unix_seconds)?;
     if !token.audiences().any(|audience| issuer.audiences.iter().any(|ours| ours == audience)) {
         return Err(refused("it is meant for another audience"));
     }
     token.bearer().ok_or_else(|| refused("it names no principal: 'oid' or 'sub'"))
+}
+
+/// The issuer that may have signed a token with a key which is not known here yet.
+pub fn unknown_key<'i>(issuers: &'i [Issuer], authorization: &str) -> Option<&'i Issuer> {
+    let authorization = percent_decode(authorization.trim()).ok()?;
+    let token = Token::of_header(&authorization).ok()?;
+    let issuer = token.issuer(issuers).filter(|issuer| issuer.keys.is_fetched())?;
+    let names_known = |key: &PublicKey| key.id.is_some() && key.id == token.key_id;
+    let is_known = issuer.keys.known().iter().any(names_known) || issuer.verifies(&token);
+    (!is_known).then_some(issuer)
 }
 
 fn refused(reason: impl Into<String>) -> AuthError {
@@ -173,6 +186,11 @@ impl<'a> Token<'a> {
         })
     }
 
+    /// Who it says has signed it.
+    fn issuer<'i>(&self, issuers: &'i [Issuer]) -> Option<&'i Issuer> {
+        issuers.iter().find(|issuer| self.text("iss") == Some(&issuer.name))
+    }
+
     fn text(&self, claim: &str) -> Option<&str> {
         self.claims.get(claim).and_then(Value::as_str)
     }
@@ -211,26 +229,6 @@ impl<'a> Token<'a> {
 }
 
 impl PublicKey {
-    /// A key of a JWK set; None if it is of a kind that is not used here, or not for signatures.
-    fn of(jwk: &Value) -> Option<PublicKey> {
-        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
-        let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?.trim_end_matches('=')).ok();
-        if text("use").is_some_and(|purpose| purpose != "sig") {
-            return None;
-        }
-        let point = |length: usize| {
-            let (x, y) = (bytes("x")?, bytes("y")?);
-            (x.len() == length && y.len() == length).then(|| [&[4], &x[..], &y[..]].concat())
-        };
-        let material = match (text("kty")?, text("crv")) {
-            ("RSA", _) => Material::Rsa { n: bytes("n")?, e: bytes("e")? },
-            ("EC", Some("P-256")) => Material::P256(point(32)?),
-            ("EC", Some("P-384")) => Material::P384(point(48)?),
-            _ => return None,
-        };
-        Some(PublicKey { id: text("kid").map(str::to_owned), material })
-    }
-
     /// May the token have been signed by this key? Only a key without a name fits all.
     fn fits(&self, token: &Token<'_>) -> bool {
         self.id.is_none() || token.key_id.is_none() || self.id == token.key_id
@@ -290,7 +288,8 @@ mod tests {
 
         fn issuer(&self) -> Issuer {
             let audiences = vec!["https://partita".to_owned()];
-            Issuer::new("https://issuer", audiences, &self.jwks()).unwrap()
+            let keys = PublishedKeys::fixed(&self.jwks()).unwrap();
+            Issuer::new("https://issuer", audiences, keys).unwrap()
         }
 
         fn token(&self, header: &str, claims: &str) -> String {
@@ -375,11 +374,38 @@ mod tests {
 
     #[test]
     fn keys_that_cannot_be_used_are_told() {
-        let audiences = || vec!["a".to_owned()];
         for jwks in ["{", "{}", r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"AA"}]}"#] {
-            assert!(Issuer::new("i", audiences(), jwks).is_err(), "{jwks}");
+            assert!(PublishedKeys::fixed(jwks).is_err(), "{jwks}");
         }
-        assert!(Issuer::new("i", Vec::new(), &Provider::new().jwks()).is_err());
+        let keys = PublishedKeys::fixed(&Provider::new().jwks()).unwrap();
+        assert!(Issuer::new("i", Vec::new(), keys).is_err(), "it has no audience");
+    }
+
+    #[tokio::test]
+    async fn only_a_key_that_is_not_known_is_a_reason_to_fetch() {
+        let provider = Provider::new();
+        let jwks = provider.jwks();
+        let keys = PublishedKeys::fetched("https://issuer/keys", move || {
+            let jwks = jwks.clone();
+            Box::pin(async move { Ok(jwks) })
+        });
+        let issuers =
+            [Issuer::new("https://issuer", vec!["https://partita".into()], keys).unwrap()];
+        let asks = |token: &str| unknown_key(&issuers, token).is_some();
+        let good = provider.token(HEADER, &claims("{}"));
+        let early = verify_bearer(&issuers, &good, NOW).unwrap_err().to_string();
+        assert!(early.contains("not here yet") && asks(&good), "{early}");
+        issuers[0].renew(NOW).await;
+        assert_eq!(verify_bearer(&issuers, &good, NOW).unwrap().ids, ["alice"]);
+        assert!(!asks(&good));
+        assert!(!asks(&Provider::new().token(HEADER, &claims("{}"))), "that key is known");
+        assert!(!asks(&provider.token(HEADER, &claims(r#"{"iss":"https://elsewhere"}"#))));
+        assert!(!asks("type=aad&ver=1.0&sig=x"));
+        let next = r#"{"alg":"ES256","kid":"k2"}"#;
+        assert!(asks(&provider.token(next, &claims("{}"))));
+        assert!(asks(&Provider::new().token(r#"{"alg":"ES256"}"#, &claims("{}"))), "nameless");
+        let fixed = [provider.issuer()];
+        assert!(unknown_key(&fixed, &provider.token(next, &claims("{}"))).is_none());
     }
 
     fn for_emulator(key_id: &str, signature: &str, ends: u64) -> String {

@@ -11,12 +11,14 @@ mod bearer;
 mod date;
 mod master_key;
 mod own_issuer;
+mod published_keys;
 mod resource_token;
 
-pub use bearer::{Bearer, Issuer, is_bearer_token, verify_bearer, verify_emulator};
+pub use bearer::{Bearer, Issuer, is_bearer_token, unknown_key, verify_bearer, verify_emulator};
 pub use date::parse_http_date;
 pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
 pub use own_issuer::{OwnIssuer, TokenClaims};
+pub use published_keys::{Fetching, PublishedKeys};
 pub use resource_token::is_resource_token;
 
 /// Who may do what: the strength of the key that signed.

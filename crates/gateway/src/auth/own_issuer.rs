@@ -6,6 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use partita_model::{Object, Value};
+use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
@@ -48,15 +49,22 @@ impl OwnIssuer {
             .with("kty", "EC")
             .with("crv", "P-256")
             .with("use", "sig")
+            .with("kid", self.key_id())
             .with("x", URL_SAFE_NO_PAD.encode(x))
             .with("y", URL_SAFE_NO_PAD.encode(y));
         Value::from(Object::new().with("keys", vec![Value::from(key)])).to_json()
     }
 
+    /// A name that no other key pair has.
+    fn key_id(&self) -> String {
+        URL_SAFE_NO_PAD.encode(digest(&SHA256, self.pair.public_key().as_ref()))
+    }
+
     /// A signed token (JWT).
     pub fn token(&self, claims: &TokenClaims<'_>) -> Result<String, String> {
         let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
-        let header = Object::new().with("alg", "ES256").with("typ", "JWT");
+        let header =
+            Object::new().with("alg", "ES256").with("typ", "JWT").with("kid", self.key_id());
         let body = Object::new()
             .with("iss", claims.issuer)
             .with("aud", claims.audience)
@@ -76,7 +84,7 @@ impl OwnIssuer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{Issuer, verify_bearer};
+    use crate::auth::{Issuer, PublishedKeys, verify_bearer};
 
     #[test]
     fn its_tokens_are_believed_where_its_keys_are_known() {
@@ -88,7 +96,8 @@ mod tests {
             issued_unix_seconds: 1_000,
             ends_unix_seconds: 2_000,
         });
-        let known = [Issuer::new("own", vec!["here".to_owned()], &issuer.jwks()).unwrap()];
+        let keys = PublishedKeys::fixed(&issuer.jwks()).unwrap();
+        let known = [Issuer::new("own", vec!["here".to_owned()], keys).unwrap()];
         let header = format!("type=aad&ver=1.0&sig={}", token.unwrap());
         assert_eq!(verify_bearer(&known, &header, 1_500).unwrap().ids, ["alice", "alice"]);
         assert!(verify_bearer(&known, &header, 2_300).is_err());

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use http::Method;
 use partita_engine::{DataAction, RoleAssignment, RoleScope};
-use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, TokenClaims};
+use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
 use partita_nosql::Trust;
 
 use crate::support::{Ask, PRIMARY, READONLY, World};
 
-const WRONG: &str = "d3Jvbmctd3Jvbmctd3Jvbmctd3Jvbmctd3Jvbmctd3I=";
+pub(crate) const WRONG: &str = "d3Jvbmctd3Jvbmctd3Jvbmctd3Jvbmctd3Jvbmctd3I=";
 const QUERY: (&str, &str) = ("content-type", "application/query+json");
 const IS_QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "True");
 const UPSERT: (&str, &str) = ("x-ms-documentdb-is-upsert", "True");
@@ -177,14 +177,14 @@ fn routes_of_resources() -> Vec<Route> {
     routes
 }
 
-struct Scene {
-    world: World,
+pub(crate) struct Scene {
+    pub(crate) world: World,
     routes: Vec<Route>,
     provider: OwnIssuer,
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub(crate) fn new() -> Scene {
         let world = World::with_container("400");
         world.post("/dbs/d/colls", &SAME.replace("\"c\"", "\"other\"")).expect(201);
         for container in ["c", "other"] {
@@ -202,13 +202,14 @@ impl Scene {
     }
 
     /// The account's keys, and what the principal `alice` may do.
-    fn trust(&self, roles: &[(RoleScope, &[DataAction])]) {
+    pub(crate) fn trust(&self, roles: &[(RoleScope, &[DataAction])]) {
         let keys = Keys {
             primary: Some(Key::parse(PRIMARY).unwrap()),
             primary_readonly: Some(Key::parse(READONLY).unwrap()),
             ..Keys::default()
         };
-        let issuer = Issuer::new("own", vec!["here".into()], &self.provider.jwks()).unwrap();
+        let keys_of_issuer = PublishedKeys::fixed(&self.provider.jwks()).unwrap();
+        let issuer = Issuer::new("own", vec!["here".into()], keys_of_issuer).unwrap();
         let assignment = |(scope, actions): &(RoleScope, &[DataAction])| RoleAssignment {
             scope: scope.clone(),
             actions: actions.iter().copied().collect(),
@@ -218,7 +219,7 @@ impl Scene {
         self.world.credentials.replace(trust);
     }
 
-    fn alice(&self) -> String {
+    pub(crate) fn alice(&self) -> String {
         let token = self.provider.token(&TokenClaims {
             issuer: "own",
             audience: "here",
@@ -231,7 +232,7 @@ impl Scene {
 
     /// A token that lives ten seconds, of a user of its own: a user has one permission for a
     /// resource.
-    fn token(&self, user: &str, resource: &str, more: &str) -> String {
+    pub(crate) fn token(&self, user: &str, resource: &str, more: &str) -> String {
         self.world.post("/dbs/d/users", &format!(r#"{{"id":"{user}"}}"#)).expect(201);
         let body = format!(r#"{{"id":"p","permissionMode":"All","resource":"{resource}"{more}}}"#);
         let asked = self.world.post(&format!("/dbs/d/users/{user}/permissions"), &body);
@@ -286,7 +287,7 @@ impl<'w> Ask<'w> {
         self.key(r#"["a"]"#)
     }
 
-    fn bearing(self, token: &str) -> Ask<'w> {
+    pub(crate) fn bearing(self, token: &str) -> Ask<'w> {
         self.unsigned().header("authorization", token)
     }
 }

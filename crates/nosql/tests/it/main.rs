@@ -23,3 +23,4 @@ mod scripts;
 mod sdk_requests;
 mod support;
 mod users;
+mod waiting;

@@ -270,7 +270,13 @@ impl<'w> Ask<'w> {
         self
     }
 
-    pub(crate) fn send(mut self) -> Answer {
+    pub(crate) fn send(self) -> Answer {
+        let door = &self.world.door;
+        Answer::of(block_on(door.handle(self.request())))
+    }
+
+    /// The request as it arrives at the door.
+    pub(crate) fn request(mut self) -> Request {
         if let Some(key) = self.key {
             let date = self.headers.get("x-ms-date").map_or("", |value| value.to_str().unwrap());
             let value = authorization(&self.method, &self.path, self.link.as_ref(), date, key);
@@ -280,7 +286,7 @@ impl<'w> Ask<'w> {
         let peer = SocketAddr::new(self.peer, 50_000);
         #[allow(clippy::disallowed_methods, reason = "the gateway's requests carry their time")]
         let received = Instant::now();
-        let request = Request {
+        Request {
             method: self.method,
             uri: self.path.parse().unwrap(),
             headers: self.headers,
@@ -289,10 +295,7 @@ impl<'w> Ask<'w> {
             received,
             local: address,
             peer,
-        };
-        let response = block_on(self.world.door.handle(request));
-        let Response { status, headers, body, delivery } = response;
-        Answer { status: status.as_u16(), headers, body, delivery }
+        }
     }
 
     #[track_caller]
@@ -317,6 +320,11 @@ impl<'w> Ask<'w> {
 }
 
 impl Answer {
+    pub(crate) fn of(response: Response) -> Answer {
+        let Response { status, headers, body, delivery } = response;
+        Answer { status: status.as_u16(), headers, body, delivery }
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }

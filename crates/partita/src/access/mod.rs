@@ -4,7 +4,7 @@
 //! [[issuer]]
 //! issuer = "https://login.example/tenant/v2.0"   # the `iss` of its tokens
 //! audience = ["https://cosmos.azure.com"]        # the `aud` of tokens for this server
-//! jwks_file = "keys.json"                        # or jwks_url = "http://…", or jwks = "{…}"
+//! jwks_file = "keys.json"                        # or jwks_url = "https://…", or jwks = "{…}"
 //!
 //! [[role_definition]]
 //! name = "clerk"
@@ -16,22 +16,29 @@
 //! scope = "/dbs/shop/colls/orders"               # or /dbs/shop; without one the whole account
 //! ```
 //!
-//! The file is read at the start and again on SIGHUP.
+//! The file is read at the start and again on SIGHUP. Keys behind a URL are not fetched by reading
+//! it: that is done once the server runs (`renewal.rs`), so that an identity provider which is slow
+//! or down does not hold it up.
 
 pub(crate) mod dev_token;
+pub(crate) mod renewal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use partita_engine::{DataAction, RoleAssignment, RoleScope};
-use partita_gateway::auth::Issuer;
+use partita_gateway::auth::{Issuer, PublishedKeys};
 use partita_model::Value;
 
 use crate::declaration::{self, Block, Read};
+use crate::outgoing::{Authorities, Errand, Target};
 
-/// Answers of identity providers are small.
-const JWKS_BYTES_MAX: u64 = 1 << 20;
+/// Answers of identity providers are small, and those who wait for them are clients.
+const JWKS_BYTES_MAX: usize = 1 << 20;
+const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The service's own roles: names, the end of the id, actions.
 const BUILT_IN: [(&str, &str, &[&str]); 2] = [
@@ -85,34 +92,49 @@ impl AccessFile {
 }
 
 fn issuer(value: &Value, folder: &Path) -> Read<Issuer> {
-    let members = ["issuer", "audience", "jwks", "jwks_file", "jwks_url"];
+    let members = ["issuer", "audience", "jwks", "jwks_file", "jwks_url", "jwks_ca_file"];
     let block = Block::of("an issuer", value, &members)?;
     let name = text(&block, "issuer")?;
     let audiences = match block.get("audience") {
         Some(Value::String(one)) => vec![one.to_string()],
         _ => texts(&block, "audience")?,
     };
-    let sources = ["jwks", "jwks_file", "jwks_url"].map(|source| block.get(source));
-    let jwks = match sources.map(|source| source.and_then(Value::as_str)) {
-        [Some(jwks), None, None] => jwks.to_owned(),
-        [None, Some(file), None] => fs::read_to_string(folder.join(file))
-            .map_err(|error| format!("jwks_file '{file}': {error}"))?,
-        [None, None, Some(url)] => fetch(url).map_err(|why| format!("jwks_url '{url}': {why}"))?,
-        _ => return Err(format!("the issuer '{name}' needs one of jwks, jwks_file, jwks_url")),
-    };
-    Issuer::new(&name, audiences, &jwks).map_err(|why| format!("the issuer '{name}': {why}"))
+    let keys = keys(&block, folder).map_err(|why| format!("the issuer '{name}': {why}"))?;
+    Issuer::new(&name, audiences, keys).map_err(|why| format!("the issuer '{name}': {why}"))
 }
 
-/// The program brings no trust in certificates for requests of its own.
-fn fetch(url: &str) -> Read<String> {
-    if !url.starts_with("http://") {
-        return Err("keys are fetched over plain HTTP, from a place you trust; or fetch them \
-                    yourself and use jwks_file"
-            .to_owned());
+fn keys(block: &Block<'_>, folder: &Path) -> Read<PublishedKeys> {
+    let sources = ["jwks", "jwks_file", "jwks_url"].map(|source| block.get(source));
+    let authorities = block.get("jwks_ca_file").and_then(Value::as_str);
+    match (sources.map(|source| source.and_then(Value::as_str)), authorities) {
+        ([None, None, Some(url)], _) => fetched(url, authorities.map(|file| folder.join(file))),
+        (_, Some(_)) => Err("jwks_ca_file is for keys behind a jwks_url".to_owned()),
+        ([Some(jwks), None, None], _) => PublishedKeys::fixed(jwks),
+        ([None, Some(file), None], _) => {
+            let failed = |why: String| format!("jwks_file '{file}': {why}");
+            let jwks = fs::read_to_string(folder.join(file));
+            PublishedKeys::fixed(&jwks.map_err(|error| failed(error.to_string()))?).map_err(failed)
+        }
+        _ => Err("it needs one of jwks, jwks_file, jwks_url".to_owned()),
     }
-    let mut answer = ureq::get(url).call().map_err(|error| error.to_string())?;
-    let body = answer.body_mut().with_config().limit(JWKS_BYTES_MAX).read_to_string();
-    body.map_err(|error| error.to_string())
+}
+
+/// Keys behind a URL, to be fetched later.
+fn fetched(url: &str, ca_file: Option<PathBuf>) -> Read<PublishedKeys> {
+    let errand = Arc::new(Errand {
+        target: Target::parse(url).map_err(|why| format!("jwks_url: {why}"))?,
+        authorities: Authorities::read("jwks_ca_file", ca_file.as_deref())?,
+        timeout: JWKS_TIMEOUT,
+        bytes_max: JWKS_BYTES_MAX,
+    });
+    Ok(PublishedKeys::fetched(url, move || {
+        let errand = Arc::clone(&errand);
+        Box::pin(async move {
+            let failed = |why: String| format!("{}: {why}", errand.target.endpoint.url());
+            let jwks = errand.get().await.map_err(failed)?;
+            String::from_utf8(jwks.into()).map_err(|error| failed(error.to_string()))
+        })
+    }))
 }
 
 /// Roles by name, the built-in ones also by id.
@@ -231,11 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_asked_for_keys_while_the_file_is_read() {
+        let text = "[[issuer]]\nissuer='i'\naudience='a'\njwks_url='https://nowhere.invalid/'";
+        assert_eq!(read(text).unwrap().issuers[0].name(), "i");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named() {
         for (text, reason) in [
-            ("[[issuer]]\nissuer='i'\naudience='a'", "needs one of jwks"),
+            ("[[issuer]]\nissuer='i'\naudience='a'", "the issuer 'i': it needs one of jwks"),
             ("[[issuer]]\nissuer='i'\naudience='a'\njwks='{}'", "the issuer 'i'"),
-            ("[[issuer]]\nissuer='i'\naudience='a'\njwks_url='https://x'", "plain HTTP"),
+            ("[[issuer]]\nissuer='i'\naudience='a'\njwks_url='ftp://x'", "jwks_url: write http"),
+            (
+                "[[issuer]]\nissuer='i'\naudience='a'\njwks_url='https://x'\njwks_ca_file='/none'",
+                "jwks_ca_file /none",
+            ),
+            (
+                "[[issuer]]\nissuer='i'\naudience='a'\njwks='{}'\njwks_ca_file='/none'",
+                "is for keys behind a jwks_url",
+            ),
             ("[[issuer]]\nissuer='i'\naudience='a'\njwks_file='/nowhere'", "/nowhere"),
             ("[[role_definition]]\nname='x'\ndata_actions=['drop']", "there is no action 'drop'"),
             ("[[role_assignment]]\nprincipal_id='x'\nrole_definition='y'", "no role 'y'"),

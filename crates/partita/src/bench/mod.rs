@@ -14,7 +14,6 @@
 
 mod account;
 mod drive;
-mod endpoint;
 mod place;
 mod progress;
 mod report;

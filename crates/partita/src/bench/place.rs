@@ -143,8 +143,8 @@ async fn send(
 }
 
 fn unreachable(error: &Unanswered, settings: &Settings) -> Failure {
-    let url = settings.endpoint.url();
-    let advice = if settings.endpoint.is_https && error.wrong == Wrong::Connection {
+    let url = settings.connect.endpoint.url();
+    let advice = if settings.connect.endpoint.is_https && error.wrong == Wrong::Connection {
         "Is there an account, and is its certificate trusted here? --ca-file names one that is; a \
          Partita server speaks plain HTTP on the same port, and has its certificate at \
          /_explorer/emulator.pem"

@@ -40,7 +40,7 @@ impl Report<'_> {
             Value::from(error)
         });
         let head = Object::new()
-            .with("endpoint", settings.endpoint.url())
+            .with("endpoint", settings.connect.endpoint.url())
             .with("workload", settings.workload.name())
             .with("clients", u32::from(settings.clients))
             .with("keys", settings.keys as f64)
@@ -76,7 +76,7 @@ impl Report<'_> {
         let mut out = format!(
             "{} on {}: {} clients, items of {} bytes under {} keys, {:.1} s{interrupted}\n\n",
             settings.workload.name(),
-            settings.endpoint.url(),
+            settings.connect.endpoint.url(),
             settings.clients,
             settings.item_bytes,
             count(settings.keys as f64),

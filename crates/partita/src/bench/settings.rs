@@ -1,14 +1,10 @@
 //! What can be typed after `partita bench`, and what it means.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use clap::{Args, ValueEnum};
-use partita_gateway::auth::Key;
 
-use super::endpoint::Endpoint;
+use crate::args::ConnectArgs;
+use crate::cli::connect::Connect;
 use crate::failure::Failure;
-use crate::trust::WELL_KNOWN_KEY;
 
 /// Bytes that an item has at least: its id, its key and the names of its properties.
 const ITEM_BYTES_MIN: usize = 256;
@@ -25,25 +21,6 @@ const SECONDS: u64 = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The account, a Partita server or the service: http://HOST:PORT or https://HOST:PORT. Only
-    /// this endpoint is asked, whatever other regions the account names
-    #[arg(
-        long,
-        env = "PARTITA_ENDPOINT",
-        value_name = "URL",
-        default_value = "http://localhost:8081"
-    )]
-    pub(crate) endpoint: String,
-
-    /// A key of the account that may write [default, on this machine only: the emulator's
-    /// well-known key]
-    #[arg(long, env = "PARTITA_KEY", value_name = "KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
-
-    /// For https: trust the certificates in this file (PEM) instead of the system's
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
-
     /// The database; made, and deleted afterwards, unless it is there already
     #[arg(long, value_name = "NAME", default_value = "bench", value_parser = parse_name)]
     pub(crate) database: String,
@@ -103,6 +80,9 @@ pub(crate) struct BenchArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 }
 
 /// What is asked of the account.
@@ -144,10 +124,7 @@ pub(crate) enum Limit {
 /// What it all means.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) key: Key,
-    /// PEM.
-    pub(crate) authorities: Option<Vec<u8>>,
+    pub(crate) connect: Connect,
     pub(crate) database: String,
     pub(crate) container: String,
     pub(crate) throughput: Option<u32>,
@@ -161,7 +138,6 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn of(args: &BenchArgs) -> Result<Settings, Failure> {
-        let endpoint = Endpoint::parse(&args.endpoint)?;
         let limit = match args.operations {
             Some(operations) => Limit::Operations(operations),
             None => Limit::Seconds(args.seconds.unwrap_or(SECONDS)),
@@ -176,9 +152,7 @@ impl Settings {
             )));
         }
         Ok(Settings {
-            key: key(args.key.as_deref(), &endpoint)?,
-            authorities: args.ca_file.as_deref().map(authorities).transpose()?,
-            endpoint,
+            connect: Connect::of(&args.connect)?,
             database: args.database.clone(),
             container: args.container.clone(),
             throughput: args.throughput,
@@ -190,26 +164,6 @@ impl Settings {
             keep: args.keep,
         })
     }
-}
-
-/// The given key; the well-known one only where a server can have been started with it.
-fn key(given: Option<&str>, endpoint: &Endpoint) -> Result<Key, Failure> {
-    let text = match given {
-        Some(text) => text,
-        None if endpoint.is_loopback() => WELL_KNOWN_KEY,
-        None => {
-            return Err(Failure::usage(format!(
-                "a key of the account at {} is needed: pass --key, or set PARTITA_KEY, which does \
-                 not show in the list of processes",
-                endpoint.authority()
-            )));
-        }
-    };
-    Key::parse(text).map_err(|error| Failure::usage(format!("--key: {error}")))
-}
-
-fn authorities(file: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(file).map_err(|error| Failure::usage(format!("--ca-file {}: {error}", file.display())))
 }
 
 fn parse_name(text: &str) -> Result<String, String> {

@@ -1,23 +1,28 @@
 //! A client of the admin API: signs a request as the protocol wants it, sends it, reads the answer.
 //!
-//! Plain HTTP, as for the health check: the server speaks it on the same port, and commands mostly
-//! run beside their server. Over a network, use a tunnel.
+//! The connection is kept for reading on. A server may close it meanwhile, so a read that fails on
+//! one that was used before is sent once more; what changes something has a connection of its own,
+//! and is sent once.
 
+use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+use http_body_util::Full;
 use partita_gateway::auth::{Key, Signed, string_to_sign};
 use partita_model::{Clock, Value};
 
+use super::connect::Connect;
 use crate::args::ConnectArgs;
 use crate::failure::Failure;
+use crate::outgoing::{Connection, Dialer, Unanswered, Waiting};
 use crate::system::SystemClock;
-use crate::trust::WELL_KNOWN_KEY;
 
 /// A description may walk over millions of logical partitions.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer at most.
-const ANSWER_BYTES_MAX: u64 = 256 << 20;
+const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How often a request is sent that is refused for being one too many, and the pause in between.
 const ATTEMPTS_MAX: u32 = 100;
@@ -25,8 +30,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A server and a key to it.
 pub(crate) struct Client {
-    agent: ureq::Agent,
-    endpoint: String,
+    dialer: Dialer,
+    kept: RefCell<Option<Connection>>,
+    waiting: Waiting,
     key: Key,
     clock: SystemClock,
 }
@@ -55,22 +61,13 @@ pub(crate) struct Answer {
 
 impl Client {
     pub(crate) fn new(args: &ConnectArgs, clock: SystemClock) -> Result<Client, Failure> {
-        if !args.endpoint.starts_with("http://") {
-            return Err(Failure::usage(format!(
-                "--endpoint {:?}: commands use plain HTTP, which the server speaks on the same \
-                 port; write http://HOST:PORT",
-                args.endpoint
-            )));
-        }
-        let key = Key::parse(args.key.as_deref().unwrap_or(WELL_KNOWN_KEY))
-            .map_err(|error| Failure::usage(format!("--key: {error}")))?;
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .build()
-            .into();
-        let endpoint = args.endpoint.trim_end_matches('/').to_owned();
-        Ok(Client { agent, endpoint, key, clock })
+        let Connect { endpoint, key, authorities } = Connect::of(args)?;
+        let url = endpoint.url();
+        let dialer = Dialer::new(endpoint, &authorities, TIMEOUT)
+            .map_err(|why| Failure::other(format!("{url}: {why}")))?;
+        let waiting = Waiting::start()
+            .map_err(|error| Failure::other(format!("{url} cannot be asked: {error}")))?;
+        Ok(Client { dialer, kept: RefCell::new(None), waiting, key, clock })
     }
 
     /// Reads something of the admin API.
@@ -86,22 +83,15 @@ impl Client {
     /// Sends a request and reads its answer; everything but success is a failure. A server that is
     /// asked too much says when to come again, and is.
     pub(crate) fn send(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
-        let url = self.url(ask);
         for attempt in 1.. {
-            let response = self.try_once(ask, &url)?;
+            let response = self.try_once(ask)?;
             let status = response.status().as_u16();
             let header = |name| -> Option<String> {
                 response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned)
             };
             let continuation = header("x-ms-continuation");
             let pause = header("x-ms-retry-after-ms").and_then(|text| text.parse().ok());
-            let text = response
-                .into_body()
-                .into_with_config()
-                .limit(ANSWER_BYTES_MAX)
-                .read_to_string()
-                .map_err(|error| Failure::other(format!("{url}: {error}")))?;
-            let body = Value::parse(text.as_bytes()).unwrap_or(Value::Null);
+            let body = Value::parse(response.body()).unwrap_or(Value::Null);
             match (status, pause) {
                 (200..=299, _) => return Ok(Answer { body, continuation }),
                 (429, Some(millis)) if attempt < ATTEMPTS_MAX => {
@@ -110,28 +100,53 @@ impl Client {
                 _ => return Err(Failure::other(refusal(status, &body))),
             }
         }
-        Err(Failure::other(format!("{url}: no answer")))
+        Err(self.unreachable(&"no answer"))
     }
 
-    fn try_once(&self, ask: &Ask<'_>, url: &str) -> Result<http::Response<ureq::Body>, Failure> {
+    fn try_once(&self, ask: &Ask<'_>) -> Result<http::Response<Bytes>, Failure> {
+        let request = self.signed(ask).map_err(|error| self.unreachable(&error))?;
+        let answered = self.waiting.wait(self.exchange(request));
+        answered.map_err(|error| self.unreachable(&error))
+    }
+
+    async fn exchange(
+        &self,
+        request: http::Request<Full<Bytes>>,
+    ) -> Result<http::Response<Bytes>, Unanswered> {
+        let kept = match *request.method() == http::Method::GET {
+            true => self.kept.take().filter(|kept| !kept.is_closed()),
+            false => None,
+        };
+        if let Some(mut kept) = kept {
+            match kept.send(request.clone(), ANSWER_BYTES_MAX).await {
+                Err(Unanswered::Connection(_)) => {}
+                answered => {
+                    self.kept.replace(Some(kept).filter(|_| answered.is_ok()));
+                    return answered;
+                }
+            }
+        }
+        let mut connection = self.dialer.connect().await?;
+        let answer = connection.send(request, ANSWER_BYTES_MAX).await?;
+        self.kept.replace(Some(connection));
+        Ok(answer)
+    }
+
+    fn signed(&self, ask: &Ask<'_>) -> http::Result<http::Request<Full<Bytes>>> {
         let date = self.date();
         let link = ask.segments.get(..ask.signed_segments).unwrap_or_default().join("/");
         let authorization = authorization(&self.key, ask.method, ask.signed_type, &link, &date);
-        let mut headers = vec![("x-ms-date", date.as_str()), ("authorization", &authorization)];
-        headers.extend_from_slice(ask.headers);
-        let mut request = http::Request::builder().method(ask.method).uri(url);
-        for (name, value) in headers {
-            request = request.header(name, value);
+        let mut request = http::Request::builder()
+            .method(ask.method)
+            .uri(path(ask))
+            .header("host", self.dialer.endpoint().authority())
+            .header("x-ms-date", &date)
+            .header("authorization", &authorization);
+        for (name, value) in ask.headers {
+            request = request.header(*name, *value);
         }
         let body = ask.body.map(Value::to_json).unwrap_or_default();
-        let sent = request.body(body).map_err(|error| Failure::other(format!("{url}: {error}")))?;
-        self.agent.run(sent).map_err(|error| self.unreachable(&error))
-    }
-
-    fn url(&self, ask: &Ask<'_>) -> String {
-        let path: Vec<String> = ask.segments.iter().map(|segment| encode(segment)).collect();
-        let mark = if ask.query.is_empty() { "" } else { "?" };
-        format!("{}/{}{mark}{}", self.endpoint, path.join("/"), ask.query)
+        request.body(Full::new(body.into()))
     }
 
     fn date(&self) -> String {
@@ -139,12 +154,19 @@ impl Client {
         httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since)
     }
 
-    fn unreachable(&self, error: &ureq::Error) -> Failure {
+    fn unreachable(&self, error: &dyn std::fmt::Display) -> Failure {
         Failure::other(format!(
             "{}: {error}. Is a server running there? --endpoint says where to ask",
-            self.endpoint
+            self.dialer.endpoint().url()
         ))
     }
+}
+
+/// The path of a request, encoded.
+fn path(ask: &Ask<'_>) -> String {
+    let path: Vec<String> = ask.segments.iter().map(|segment| encode(segment)).collect();
+    let mark = if ask.query.is_empty() { "" } else { "?" };
+    format!("/{}{mark}{}", path.join("/"), ask.query)
 }
 
 /// A request of the admin API.
@@ -210,12 +232,5 @@ mod tests {
         let body = Value::parse(body.as_bytes()).unwrap();
         assert_eq!(refusal(404, &body), "the server answers 404: no such container");
         assert_eq!(refusal(500, &Value::Null), "the server answers 500: no reason given");
-    }
-
-    #[test]
-    fn https_is_refused_with_a_reason() {
-        let args = ConnectArgs { endpoint: "https://localhost:8081".into(), key: None };
-        let refused = Client::new(&args, SystemClock::start()).err().unwrap();
-        assert!(refused.to_string().contains("plain HTTP"), "{refused}");
     }
 }

@@ -108,7 +108,7 @@ mod tests {
             kind: None,
             key_version: 2,
             json: false,
-            connect: crate::args::ConnectArgs { endpoint: String::new(), key: None },
+            connect: crate::args::ConnectArgs { endpoint: String::new(), key: None, ca_file: None },
         };
         without_server(&args, key)
     }

@@ -1,10 +1,12 @@
 //! Commands that ask a running server, over its own wire, and print what it says.
 //!
-//! `client.rs` signs and sends, `table.rs` lays out. The commands themselves ask one thing each and
-//! take no decision: with `--json` they print the server's answer as it came.
+//! `connect.rs` says which server, `client.rs` signs and sends, `table.rs` lays out. The commands
+//! themselves ask one thing each and take no decision: with `--json` they print the server's answer
+//! as it came.
 
 mod advise;
 pub(crate) mod client;
+pub(crate) mod connect;
 mod explain_key;
 mod moves;
 mod partitions;

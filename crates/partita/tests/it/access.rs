@@ -8,9 +8,9 @@ use crate::process::{Directory, Process, run};
 use crate::requests::Account;
 
 /// Asks until the answer is the expected one, since a signal is taken up in its own time.
-fn eventually(expected: u16, mut ask: impl FnMut() -> u16) {
+pub(crate) fn eventually(expected: u16, mut ask: impl FnMut() -> u16) {
     let mut last = 0;
-    for _ in 0..200 {
+    for _ in 0..3_000 {
         last = ask();
         if last == expected {
             return;

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
+use crate::access::eventually;
+use crate::https::Https;
 use crate::process::{Directory, Process, run};
 use crate::requests::Account;
 
@@ -62,10 +64,64 @@ fn a_logical_partition_that_is_nearly_full_reaches_the_webhook() {
     assert!(log.contains("logical_partition_size") && log.contains("writes to it"), "{log}");
 }
 
+/// What a webhook's URL has, and no log.
+const SECRET: &str = "T0KEN-0F-A-WEBH00K";
+
+/// A server that raises an alert at once, for this webhook.
+fn alarmed(directory: &Directory, webhook: &[&str]) -> Process {
+    let arguments = ["--store", "memory", "--logical-partition-bytes-max", "1MB"];
+    let alerts = ["--alert-seconds", "1", "--alert-webhook"];
+    let server = Process::start(directory, &[&arguments[..], &alerts, webhook].concat());
+    let account = Account::of(&server);
+    account.create_database("d");
+    account.create_container("d", "c", r#"["/pk"]"#, 60_000);
+    let item = format!(r#"{{"id":"1","pk":"big","filler":"{}"}}"#, "x".repeat(900_000));
+    account.create_item("d", "c", &item, r#"["big"]"#);
+    server
+}
+
+fn log(server: Process) -> String {
+    server.signal("TERM");
+    let log = server.end().2;
+    assert!(!log.contains(SECRET), "{log}");
+    log
+}
+
 #[test]
-fn a_webhook_over_https_is_refused_at_the_start() {
+fn a_webhook_over_https_is_trusted_by_its_authority() {
     let directory = Directory::new("alert-https");
-    let output = run(&directory, &["--store", "memory", "--alert-webhook", "https://x/"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("plain HTTP"));
+    let webhook = Https::start();
+    webhook.answer("204 No Content", "");
+    std::fs::write(directory.0.join("ca.pem"), &webhook.authority).unwrap();
+    let url = format!("https://localhost:{}/{SECRET}", webhook.port);
+    let server = alarmed(&directory, &[&url, "--alert-webhook-ca-file", "ca.pem"]);
+    eventually(1, || webhook.asked().len().min(1) as u16);
+    let alert: Value = serde_json::from_str(&webhook.asked()[0]).unwrap();
+    assert_eq!(alert["alert"], "logical_partition_size", "{alert}");
+    log(server);
+}
+
+#[test]
+fn a_webhook_that_is_not_trusted_is_told_in_the_log_without_its_secret() {
+    let directory = Directory::new("alert-stranger");
+    let webhook = Https::start();
+    let url = format!("https://localhost:{}/{SECRET}", webhook.port);
+    let server = alarmed(&directory, &[&url]);
+    let lost = |text: &str| text.contains("partita_alerts_undelivered_total{} 1");
+    eventually(1, || u16::from(lost(&server.get("/metrics").1)));
+    assert!(webhook.asked().is_empty());
+    let log = log(server);
+    let told = format!("the webhook at https://localhost:{} did not take", webhook.port);
+    assert!(log.contains(&told) && log.contains("--alert-webhook-ca-file"), "{log}");
+}
+
+#[test]
+fn a_webhook_that_is_no_url_is_refused_at_the_start_and_not_repeated() {
+    let directory = Directory::new("alert-wrong");
+    for wrong in [format!("ftp://x/{SECRET}"), format!("https://me:{SECRET}@x/"), SECRET.into()] {
+        let output = run(&directory, &["--store", "memory", "--alert-webhook", &wrong]);
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains("--alert-webhook") && !text.contains(SECRET), "{text}");
+    }
 }

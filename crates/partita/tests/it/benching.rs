@@ -99,6 +99,14 @@ fn https_is_spoken_with_a_certificate_that_is_trusted_and_no_other() {
     let arguments = ["bench", "--endpoint", &endpoint, "--operations", "100", "--json"];
     let trusting = [&arguments[..], &["--ca-file", "cert.pem"]].concat();
     assert_eq!(measured(&run(&directory, &trusting))["operations"], 100.0);
+    // So do the commands that look at a server.
+    let account = Account::of(&server);
+    account.create_database("d");
+    account.create_container("d", "c", r#"["/pk"]"#, 400);
+    let looking = ["partitions", "d/c", "--endpoint", &endpoint];
+    let seen = run(&directory, &[&looking[..], &["--ca-file", "cert.pem"]].concat());
+    assert!(seen.status.success(), "{}", said(&seen));
+    assert!(said(&run(&directory, &looking)).contains("--ca-file"));
     let doubting = run(&directory, &arguments);
     assert_eq!(doubting.status.code(), Some(1));
     assert!(said(&doubting).contains("--ca-file"), "{}", said(&doubting));

@@ -7,6 +7,8 @@ mod alerting;
 mod benching;
 mod checking;
 mod declaring;
+mod https;
+mod issuers;
 mod process;
 mod requests;
 mod scripting;

@@ -88,6 +88,15 @@ fn a_health_check_tells_by_its_exit_code() {
     let process = Process::start(&directory, &["--store", "memory"]);
     let url = format!("http://{}", process.address());
     assert_eq!(run(&directory, &["healthcheck", "--url", &url]).status.code(), Some(0));
+    let secure = url.replace("http://", "https://");
+    let check = ["healthcheck", "--url", &secure];
+    let doubting = run(&directory, &check);
+    assert_eq!(doubting.status.code(), Some(1));
+    assert!(text(&doubting.stderr).contains("--ca-file"), "{}", text(&doubting.stderr));
+    let (_, certificate) = process.get("/_explorer/emulator.pem");
+    fs::write(directory.0.join("cert.pem"), certificate).unwrap();
+    let trusting = run(&directory, &[&check[..], &["--ca-file", "cert.pem"]].concat());
+    assert_eq!(trusting.status.code(), Some(0), "{}", text(&trusting.stderr));
     process.signal("TERM");
     process.end();
     assert_eq!(run(&directory, &["healthcheck", "--url", &url]).status.code(), Some(1));
@@ -131,7 +140,7 @@ fn wrong_flags_are_exit_code_2() {
         &["--consistency", "Weak"],
         &["--store", "memory", "--log-level", "a=b=c"],
         &["--store", "memory", "--tls-san", "no host"],
-        &["healthcheck", "--url", "https://localhost"],
+        &["healthcheck", "--url", "ftp://localhost"],
     ] {
         let output = run(&directory, flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", text(&output.stderr));

@@ -14,7 +14,7 @@ use http::Method;
 use partita_engine::{
     DataAction, EngineSettings, QuerySettings, RoleAssignment, RoleScope, ThroughputMode,
 };
-use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, TokenClaims};
+use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
 use partita_nosql::Trust;
 
 use self::asking::{Taken, ask, furnish, marked, restore, shown};
@@ -172,7 +172,8 @@ fn roles_open_what_they_name_whatever_is_asked() {
             RoleAssignment { scope: here.clone(), actions: actions.clone() },
             RoleAssignment { scope: elsewhere.clone(), actions: DataAction::ALL.into() },
         ];
-        let issuer = Issuer::new("own", vec!["here".into()], &provider.jwks()).unwrap();
+        let published = PublishedKeys::fixed(&provider.jwks()).unwrap();
+        let issuer = Issuer::new("own", vec!["here".into()], published).unwrap();
         world.credentials.replace(Trust {
             keys: Keys { primary: Some(Key::parse(PRIMARY).unwrap()), ..Keys::default() },
             issuers: vec![issuer],
