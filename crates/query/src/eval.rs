@@ -64,6 +64,7 @@ pub(crate) fn eval<'a>(expr: &'a Expr, frame: &mut Frame<'a>) -> Evaluated<'a> {
         Expr::Item => Ok(frame.item.clone()),
         Expr::Slot(slot) => Ok(frame.slot(*slot).cloned()),
         Expr::Path { base, steps } => path(base, steps, frame),
+        Expr::Computed { meaning, .. } => eval(meaning, frame),
         other => {
             frame.scope.step()?;
             compute(other, frame)
@@ -118,6 +119,7 @@ fn compute<'a>(expr: &'a Expr, frame: &mut Frame<'a>) -> Evaluated<'a> {
         | Expr::Item
         | Expr::Slot(_)
         | Expr::Path { .. }
+        | Expr::Computed { .. }
         | Expr::Aggregate(..) => Ok(None),
     }
 }

@@ -72,7 +72,7 @@ impl Facts {
             _ => &[],
         };
         let order = meaning.order_by.iter().zip(items).map(|(column, item)| OrderFact {
-            path: column.item_path().and_then(members),
+            path: column.expr.index_path(),
             text: print::expr(&item.expr),
             descending: column.descending,
         });

@@ -45,7 +45,7 @@ impl Filter {
             let written = parser::parse_query(text)?;
             check::check(&written, text, parameters)?;
             refuse_clauses(&written)?;
-            of_query(lower::query(&written, parameters, &[])?)
+            of_query(lower::query(&written, parameters, &[], &[])?)
         };
         read().map_err(|error| error.into_error(text))
     }

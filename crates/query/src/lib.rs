@@ -23,6 +23,7 @@ pub mod access;
 mod aggregate;
 mod cell;
 mod compare;
+mod computed;
 mod eval;
 mod facts;
 mod filter;
@@ -40,6 +41,7 @@ mod scope;
 mod sortkey;
 mod sql;
 
+pub use computed::Computed;
 pub use facts::{Facts, OrderFact, Reads};
 pub use filter::Filter;
 pub use partition_filter::{KeyFilter, PartitionFilter};

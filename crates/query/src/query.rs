@@ -72,10 +72,21 @@ impl Query {
         parameters: &[(String, Value)],
         computed: &[ComputedProperty],
     ) -> Result<Query> {
+        Query::parse_indexed(text, parameters, computed, &[])
+    }
+
+    /// [`parse`](Query::parse) for a container whose index has the values of some of its computed
+    /// properties, under their names.
+    pub fn parse_indexed(
+        text: &str,
+        parameters: &[(String, Value)],
+        computed: &[ComputedProperty],
+        indexed: &[String],
+    ) -> Result<Query> {
         let read = || {
             let written = parser::parse_query(text)?;
             check::check(&written, text, parameters)?;
-            let meaning = lower::query(&written, parameters, computed)?;
+            let meaning = lower::query(&written, parameters, computed, indexed)?;
             Ok((written, meaning))
         };
         let (written, meaning) = read().map_err(|error: SqlError| error.into_error(text))?;

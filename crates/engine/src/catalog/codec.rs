@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use partita_model::{
-    ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Error, ErrorKind, Etag,
-    IndexingPolicy, Object, OfferRid, Result, Throughput, ThroughputBucket, Value,
+    ComputedProperty, ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Error,
+    ErrorKind, Etag, IndexingPolicy, Object, OfferRid, Result, Throughput, ThroughputBucket, Value,
 };
 use partita_storage::{PartitionId, Record};
+
+use crate::index::IndexedComputed;
 
 use super::{Container, Database, Move, Observed, Offer, Partition, Policies};
 
@@ -51,6 +53,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
         .with("moves", moves)
         .with("policyVersion", i64::from(container.policies.current))
         .with("formerPolicies", former.collect::<Vec<Value>>())
+        .with("indexedComputed", encode_computed(&container.policies))
         .into_bytes()
 }
 
@@ -67,7 +70,11 @@ pub(crate) fn container(database: &Arc<Database>, record: &Record) -> Result<Con
         partitions,
         epoch: Epoch(fields.number("epoch")?),
         moves: moves(&fields)?,
-        policies: Policies { current: fields.number("policyVersion")?, former },
+        policies: Policies {
+            current: fields.number("policyVersion")?,
+            former,
+            computed: indexed_computed(&fields)?,
+        },
         lsn: record.lsn,
     })
 }
@@ -185,6 +192,39 @@ fn moves(container: &Fields) -> Result<Vec<Move>> {
 fn former_policy(value: &Value) -> Result<(u32, IndexingPolicy)> {
     let fields = Fields { what: "former policy", value: value.clone() };
     Ok((fields.number("version")?, IndexingPolicy::parse(fields.value("policy")?)?))
+}
+
+/// The computed properties that each version of the policy indexes.
+fn encode_computed(policies: &Policies) -> Vec<Value> {
+    let property = |property: &ComputedProperty| {
+        let named = Object::new().with("name", property.name.as_str());
+        Value::from(named.with("query", property.query.as_str()))
+    };
+    let version = |(version, computed): &(u32, IndexedComputed)| {
+        let properties: Vec<Value> = computed.properties().iter().map(property).collect();
+        let object = Object::new().with("version", i64::from(*version));
+        Value::from(object.with("properties", properties))
+    };
+    let some = policies.computed.iter().filter(|(_, computed)| !computed.properties().is_empty());
+    some.map(version).collect()
+}
+
+/// Records of containers that were written before computed properties were indexed do not have it.
+fn indexed_computed(container: &Fields) -> Result<Vec<(u32, IndexedComputed)>> {
+    if container.value.get("indexedComputed").is_none() {
+        return Ok(Vec::new());
+    }
+    let property = |value: &Value| {
+        let fields = Fields { what: "computed property", value: value.clone() };
+        let (name, query) = (fields.text("name")?.to_owned(), fields.text("query")?.to_owned());
+        Ok(ComputedProperty { name, query })
+    };
+    let version = |value: &Value| {
+        let fields = Fields { what: "version of a policy", value: value.clone() };
+        let properties = fields.list("properties")?.iter().map(property).collect::<Result<_>>()?;
+        Ok((fields.number("version")?, IndexedComputed::new(properties)?))
+    };
+    container.list("indexedComputed")?.iter().map(version).collect()
 }
 
 /// Builds a JSON object field by field.

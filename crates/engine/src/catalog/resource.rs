@@ -1,16 +1,17 @@
 //! The resources of the catalog.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use partita_model::{
     ContainerDefinition, ContainerRid, DatabaseRid, Epk, EpkRange, Epoch, Etag, IndexingPolicy,
-    ItemRid, Lsn, OfferRid, Throughput, ThroughputBucket,
+    ItemRid, Lsn, OfferRid, Result, Throughput, ThroughputBucket,
 };
 use partita_storage::PartitionId;
 
 use super::{KnownShapes, RidSource};
 use crate::changes::Bell;
-use crate::index::ServedPolicy;
+use crate::index::{IndexedComputed, ServedPolicy};
 use crate::moves::Growth;
 use crate::throughput::Meter;
 
@@ -60,6 +61,30 @@ pub struct Policies {
     pub(crate) current: u32,
     /// Policies before the current one, with their versions.
     pub(crate) former: Vec<(u32, IndexingPolicy)>,
+    /// The computed properties that versions index; a version without any may not be there.
+    pub(crate) computed: Vec<(u32, IndexedComputed)>,
+}
+
+impl Policies {
+    /// Those of a container that had none before.
+    pub(crate) fn first(computed: IndexedComputed) -> Policies {
+        Policies { current: 1, former: Vec::new(), computed: vec![(1, computed)] }
+    }
+
+    /// After all items were brought to the current one.
+    pub(crate) fn without_former(&self) -> Policies {
+        let current = self.current;
+        let computed = self.computed.iter().filter(|(version, _)| *version == current).cloned();
+        Policies { current, former: Vec::new(), computed: computed.collect() }
+    }
+
+    fn computed(&self, version: u32) -> Option<&IndexedComputed> {
+        self.computed.iter().find(|(v, _)| *v == version).map(|(_, computed)| computed)
+    }
+
+    pub(crate) fn current_computed(&self) -> IndexedComputed {
+        self.computed(self.current).cloned().unwrap_or_default()
+    }
 }
 
 /// A split or merge under way: `targets` are being filled with what `sources` hold, and will stand
@@ -190,6 +215,25 @@ impl Container {
             return Some(&self.definition.indexing);
         }
         self.policies.former.iter().find(|(v, _)| *v == version).map(|(_, policy)| policy)
+    }
+
+    /// An item's text as its index entries show it that were made under a version of the policy.
+    pub(crate) fn indexed_text<'t>(&self, version: u32, text: &'t str) -> Result<Cow<'t, str>> {
+        let computed = self.policies.computed(version);
+        computed.map_or(Ok(Cow::Borrowed(text)), |computed| computed.within(text))
+    }
+
+    /// The computed properties of which the index has the values of all items.
+    pub(crate) fn indexed_computed(&self) -> Vec<String> {
+        let in_use = self.policies.former.iter().map(|(version, _)| *version);
+        let mut in_all = self.policies.current_computed().properties().to_vec();
+        for version in in_use {
+            let had = self.policies.computed(version).map_or(&[][..], IndexedComputed::properties);
+            in_all.retain(|property| had.contains(property));
+        }
+        let defined = &self.definition.computed_properties;
+        in_all.retain(|property| defined.contains(property));
+        in_all.into_iter().map(|property| property.name).collect()
     }
 }
 

@@ -29,6 +29,7 @@
 //! version and changes only what differs. What may be asked of the index is [`ServedPolicy`].
 
 mod composite;
+mod computed;
 mod served;
 mod shape;
 mod terms;
@@ -43,6 +44,7 @@ use partita_model::{Document, IndexStep, IndexingMode, IndexingPolicy, Node, Ste
 use partita_model::{keycode, murmur3_128};
 
 pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, put_column};
+pub(crate) use computed::IndexedComputed;
 pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
 pub(crate) use terms::TERM_STRING_BYTES_MAX;

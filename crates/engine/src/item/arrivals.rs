@@ -11,9 +11,9 @@ use std::collections::{HashMap, HashSet};
 use partita_model::{Error, Result};
 use partita_storage::{Batch, Snapshot, Space};
 
-use super::batch::{entries, policy_of, unique_keys};
+use super::batch::{dictionary, entries, unique_keys};
 use crate::catalog::{Container, Partition};
-use crate::index::{self, UNKNOWN_SHAPE};
+use crate::index::UNKNOWN_SHAPE;
 use crate::keys::{self, ItemKey, Total};
 use crate::op::Indexing;
 use crate::record::ItemRecord;
@@ -157,8 +157,7 @@ impl<'a> Arrivals<'a> {
         match self.target.get(Space::Index, &keys::shape(shape))? {
             Some(_) => known.insert(shape),
             None => {
-                let policy = policy_of(self.container, record)?;
-                let paths = index::dictionary(record.text()?, policy);
+                let paths = dictionary(self.container, record)?;
                 self.index.insert(keys::shape(shape), Some(paths));
             }
         }

@@ -269,7 +269,9 @@ pub(super) fn entries(container: &Container, record: Option<&ItemRecord>) -> Res
     let Some(record) = record.filter(|record| record.indexed) else {
         return Ok(Entries::default());
     };
-    Ok(index::entries(record.text()?, record.rid, policy_of(container, record)?))
+    let policy = policy_of(container, record)?;
+    let text = container.indexed_text(record.policy_version, record.text()?)?;
+    Ok(index::entries(&text, record.rid, policy))
 }
 
 /// The policy that a version's entries were made under.
@@ -283,6 +285,13 @@ pub(super) fn policy_of<'c>(
             record.policy_version
         ))
     })
+}
+
+/// The dictionary's record of a version's shape.
+pub(super) fn dictionary(container: &Container, record: &ItemRecord) -> Result<Vec<u8>> {
+    let policy = policy_of(container, record)?;
+    let text = container.indexed_text(record.policy_version, record.text()?)?;
+    Ok(index::dictionary(&text, policy))
 }
 
 /// About how many writes a batch has beside entries of the index.
@@ -335,8 +344,7 @@ fn describe_shape(
         Some(stored) if stored.lsn <= view.lsn() => known.insert(shape),
         Some(_) => {}
         None => {
-            let policy = policy_of(container, record)?;
-            let paths = index::dictionary(record.text()?, policy);
+            let paths = dictionary(container, record)?;
             batch.put(Space::Index, keys::shape(shape), paths);
         }
     }
@@ -388,7 +396,7 @@ pub(crate) fn derived(
     pointers.extend(unique_keys(container, &key.epk, &key.key, Some(record))?);
     let shape = match shape.filter(|shape| *shape != UNKNOWN_SHAPE) {
         Some(shape) => {
-            let paths = index::dictionary(record.text()?, policy_of(container, record)?);
+            let paths = dictionary(container, record)?;
             Some((shape, paths))
         }
         None => None,

@@ -26,7 +26,7 @@ use partita_storage::{
 
 use super::pass::Pass;
 use super::{Maintenance, MaintenanceBudget};
-use crate::catalog::{Changes, Container, Partition, Policies};
+use crate::catalog::{Changes, Container, Partition};
 use crate::database::Database;
 use crate::item::brought_over;
 use crate::keys::{self, Total};
@@ -152,7 +152,7 @@ impl Database {
 
     /// All items have been brought over. A container that was changed meanwhile is looked at again.
     fn drop_former_policies(&self, container: &Container) -> Result<()> {
-        let policies = Policies { current: container.policies.current, former: Vec::new() };
+        let policies = container.policies.without_former();
         let mut changes = Changes::default();
         changes.replace_container(&Container { policies, ..container.clone() });
         match block_on(self.catalog.commit(changes)) {

@@ -159,7 +159,8 @@ impl Database {
         let started_nanos = self.clock.monotonic_nanos();
         work.usage.queries = 1;
         let computed = &container.definition.computed_properties;
-        let query = Query::parse(&request.text, &request.parameters, computed)?;
+        let indexed = container.indexed_computed();
+        let query = Query::parse_indexed(&request.text, &request.parameters, computed, &indexed)?;
         let compiled_nanos = self.clock.monotonic_nanos();
         let area = area(container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);

@@ -13,6 +13,7 @@ use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Changes, Container, Partition, Policies};
 use crate::context::Work;
 use crate::database::Database;
+use crate::index::IndexedComputed;
 use crate::keys::Total;
 use crate::op::{
     Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
@@ -47,6 +48,7 @@ impl Database {
             }
             Some(_) | None => 1,
         };
+        let computed = IndexedComputed::of(&definition)?;
         let partitions = self.make_partitions(&definition, count).await?;
         let ids: Vec<PartitionId> = partitions.iter().map(|partition| partition.id).collect();
         let created = self
@@ -68,7 +70,7 @@ impl Database {
                     partitions: partitions.clone(),
                     epoch: Epoch(1),
                     moves: Vec::new(),
-                    policies: Policies { current: 1, former: Vec::new() },
+                    policies: Policies::first(computed.clone()),
                     lsn: Lsn(0),
                 };
                 let mut changes = Changes::default();
@@ -122,7 +124,7 @@ impl Database {
             check_unchanged(condition.as_ref(), &old.etag)?;
             let definition = old.definition.replace(body)?;
             let (etag, ts) = self.fresh_stamp();
-            let policies = policies_after(&old, &definition);
+            let policies = policies_after(&old, &definition)?;
             let container = Container { definition, etag, ts, policies, ..(*old).clone() };
             let mut changes = Changes::default();
             changes.replace_container(&container);
@@ -263,14 +265,18 @@ impl Database {
     }
 }
 
-/// Keeps the indexing policy that existing items were written under when it changes.
-fn policies_after(old: &Container, definition: &ContainerDefinition) -> Policies {
+/// Keeps the indexing policy that existing items were written under when it changes, or what the
+/// computed properties that it names mean.
+fn policies_after(old: &Container, definition: &ContainerDefinition) -> Result<Policies> {
     let mut policies = old.policies.clone();
-    if old.definition.indexing != definition.indexing {
+    let computed = IndexedComputed::of(definition)?;
+    let is_same = computed == policies.current_computed();
+    if old.definition.indexing != definition.indexing || !is_same {
         policies.former.push((policies.current, old.definition.indexing.clone()));
         policies.current += 1;
+        policies.computed.push((policies.current, computed));
     }
-    policies
+    Ok(policies)
 }
 
 /// The ETag of the ranges of an epoch. Another container of the same name has others.

@@ -39,6 +39,7 @@ impl Slots {
         match expr {
             Expr::Item => Some(Vec::new()),
             Expr::Slot(slot) => self.0.get(*slot)?.clone(),
+            Expr::Computed { name, .. } => Some(vec![IndexStep::Member(name.clone())]),
             Expr::Path { base, steps } => {
                 let mut place = self.place(base)?;
                 for step in steps {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use partita_model::{MemberName, Value};
+use partita_model::{IndexStep, MemberName, Value};
 
 use super::{ConstantSet, Query};
 use crate::aggregate::Aggregate;
@@ -25,6 +25,12 @@ pub(crate) enum Expr {
     Path {
         base: Box<Expr>,
         steps: Vec<Step>,
+    },
+    /// A computed property that the index knows under its name: the same as what it means, and a
+    /// place like any other.
+    Computed {
+        name: String,
+        meaning: Box<Expr>,
     },
     Array(Vec<Expr>),
     /// The names are distinct.
@@ -179,5 +185,23 @@ impl Expr {
             Expr::Path { base, steps } if **base == Expr::Item => Some(steps),
             _ => None,
         }
+    }
+
+    /// The members to go through to where the index has the value, if there is one such place.
+    pub(crate) fn index_path(&self) -> Option<Vec<IndexStep>> {
+        let (base, steps): (&Expr, &[Step]) = match self {
+            Expr::Path { base, steps } => (base, steps),
+            other => (other, &[]),
+        };
+        let mut path = match base {
+            Expr::Item => Vec::new(),
+            Expr::Computed { name, .. } => vec![IndexStep::Member(name.clone())],
+            _ => return None,
+        };
+        for step in steps {
+            let Step::Member(name) = step else { return None };
+            path.push(IndexStep::Member(name.to_string()));
+        }
+        Some(path)
     }
 }

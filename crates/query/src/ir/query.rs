@@ -5,7 +5,7 @@
 //! behind those of the queries around it, so one list serves all of them. `(LET x = …)` takes a
 //! slot in the same way, and so do the keys and aggregates of a group. No slot is given twice.
 
-use super::{Expr, Step};
+use super::Expr;
 use crate::aggregate::Aggregate;
 
 /// A query or subquery.
@@ -60,11 +60,4 @@ pub(crate) enum Projection {
 pub(crate) struct OrderColumn {
     pub(crate) expr: Expr,
     pub(crate) descending: bool,
-}
-
-impl OrderColumn {
-    /// The way from the item to the value, if the expression is one.
-    pub(crate) fn item_path(&self) -> Option<&[Step]> {
-        self.expr.item_path()
-    }
 }

@@ -12,6 +12,7 @@ impl Expr {
         match self {
             Expr::Undefined | Expr::Constant(_) | Expr::Item | Expr::Slot(_) => {}
             Expr::Path { base: child, .. }
+            | Expr::Computed { meaning: child, .. }
             | Expr::Unary { operand: child, .. }
             | Expr::InConstants { operand: child, .. }
             | Expr::Like { operand: child, .. }
@@ -47,6 +48,7 @@ impl Expr {
         match self {
             Expr::Undefined | Expr::Constant(_) | Expr::Item | Expr::Slot(_) => Ok(()),
             Expr::Path { base: child, .. }
+            | Expr::Computed { meaning: child, .. }
             | Expr::Unary { operand: child, .. }
             | Expr::InConstants { operand: child, .. }
             | Expr::Like { operand: child, .. }

@@ -31,8 +31,11 @@ pub(crate) fn query(
     written: &ast::Query,
     parameters: &Parameters,
     computed: &[ComputedProperty],
+    indexed: &[String],
 ) -> SqlResult<Query> {
-    Lowering::new(parameters, computed).query(written, Sight::Container)
+    let mut lowering = Lowering::new(parameters, computed);
+    lowering.indexed = indexed;
+    lowering.query(written, Sight::Container)
 }
 
 /// The query that the condition of a patch stands for: all of the item where it holds.
@@ -73,6 +76,8 @@ struct Sources {
 struct Lowering<'q> {
     parameters: HashMap<&'q str, &'q Value>,
     computed: &'q [ComputedProperty],
+    /// The names of those that the index knows.
+    indexed: &'q [String],
     /// What each alias stands for, the innermost last.
     names: Vec<(String, Expr)>,
     next_slot: usize,
@@ -81,7 +86,7 @@ struct Lowering<'q> {
 impl<'q> Lowering<'q> {
     fn new(parameters: &'q Parameters, computed: &'q [ComputedProperty]) -> Lowering<'q> {
         let parameters = parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        Lowering { parameters, computed, names: Vec::new(), next_slot: 0 }
+        Lowering { parameters, computed, indexed: &[], names: Vec::new(), next_slot: 0 }
     }
 
     fn take_slots(&mut self, count: usize) -> usize {

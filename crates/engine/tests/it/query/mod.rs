@@ -1,6 +1,7 @@
 //! Queries through the engine's one entry, compared with the plain evaluation of all items.
 
 mod access;
+mod computed;
 mod index;
 mod limits;
 mod merging;

@@ -2,7 +2,8 @@
 //!
 //! A path that starts with such a name becomes the property's expression, followed by the rest of
 //! the path. The item itself stays what is stored, so `SELECT *` does not show them. A computed
-//! property is read only when a query uses it.
+//! property is read only when a query uses it. One that the index has values of keeps its name, so
+//! that it can be looked up there ([`Expr::Computed`]).
 
 use super::{Lowering, Sight};
 use crate::ir::{Expr, Projection, Source, Step};
@@ -23,6 +24,10 @@ impl Lowering<'_> {
             let reason = error.into_error(&property.query).message;
             SqlError::Plain(format!("The computed property '{}': {reason}", property.name))
         })?;
+        let meaning = match self.indexed.contains(&property.name) {
+            true => Expr::Computed { name: property.name.clone(), meaning: Box::new(meaning) },
+            false => meaning,
+        };
         Ok(Expr::path(meaning, steps.into_iter().skip(1).collect()))
     }
 
