@@ -346,3 +346,21 @@ fn resource_ids_that_failing_runs_took_are_not_given_out_again() {
     let after = rid(&bench.create(r#"{"id":"1","pk":"a"}"#));
     assert!(before > 9_000 && after > before, "{after} after {before}");
 }
+
+#[test]
+fn a_token_for_a_procedure_does_not_follow_its_name_while_it_waits_for_a_turn() {
+    let (bench, _) = scripted(unthrottled());
+    bench.make_container(30_000, KEY_PK);
+    let make = || script(create(&bench, ScriptKind::Procedure, "p", r#"[["query","",1]]"#));
+    make();
+    let token = permit(&bench, "All", "dbs/db/colls/c/sprocs/p", None);
+    let op = || call("p", r#"["a"]"#, "[]");
+    let turn = block_on(bench.database.turn(&op(), &token)).unwrap();
+    assert!(turn.is_some(), "it may run, and has the turn");
+    let gone = script_path(ScriptKind::Procedure, "p");
+    bench.run(Op::Script(ScriptOp::Delete { script: gone, condition: None })).result.unwrap();
+    make();
+    assert_eq!(error(&bench.run_with(op(), &token)), ErrorKind::Forbidden);
+    drop(turn);
+    assert!(block_on(bench.database.turn(&op(), &token)).unwrap().is_none(), "nor has it a turn");
+}
