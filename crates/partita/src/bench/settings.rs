@@ -195,7 +195,7 @@ fn parse_item_bytes(text: &str) -> Result<usize, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clap::Parser;
 
     use super::*;
@@ -206,7 +206,8 @@ mod tests {
         bench: BenchArgs,
     }
 
-    fn settings(arguments: &[&str]) -> Result<Settings, String> {
+    /// What these arguments mean.
+    pub(crate) fn settings(arguments: &[&str]) -> Result<Settings, String> {
         let typed = Typed::try_parse_from([&["bench"], arguments].concat());
         let typed = typed.map_err(|error| error.to_string())?;
         Settings::of(&typed.bench).map_err(|failure| failure.to_string())

@@ -180,22 +180,14 @@ fn filling(bytes: usize) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use clap::Parser;
     use serde_json::Value;
 
-    use super::super::settings::BenchArgs;
+    use super::super::settings::tests::settings;
     use super::*;
 
-    #[derive(Debug, Parser)]
-    struct Typed {
-        #[command(flatten)]
-        bench: BenchArgs,
-    }
-
     fn requests(arguments: &[&str]) -> Requests {
-        let always = ["bench", "--endpoint", "http://localhost", "--container", "a b"];
-        let typed = Typed::parse_from([&always, arguments].concat());
-        Requests::new(&Settings::of(&typed.bench).unwrap())
+        let always = ["--endpoint", "http://localhost", "--container", "a b"];
+        Requests::new(&settings(&[&always, arguments].concat()).unwrap())
     }
 
     #[test]

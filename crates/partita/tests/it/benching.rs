@@ -25,9 +25,15 @@ fn measured(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn begin(directory: &Directory, arguments: &[&str]) -> Child {
-    let mut command = partita(directory, arguments);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+/// A benchmark that would take minutes, and has begun to write.
+fn begin(directory: &Directory, server: &Process) -> Child {
+    let endpoint = format!("http://{}", server.address());
+    let arguments =
+        ["bench", "--endpoint", &endpoint, "--workload", "write", "--seconds", "600", "--json"];
+    let mut command = partita(directory, &arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_items(server);
+    child
 }
 
 /// Until somebody has made an item.
@@ -163,11 +169,7 @@ fn what_was_there_before_stays() {
 fn an_interrupted_benchmark_tells_what_it_measured_and_cleans_up() {
     let directory = Directory::new("bench-interrupted");
     let server = Process::start(&directory, &["--store", "memory"]);
-    let endpoint = format!("http://{}", server.address());
-    let arguments =
-        ["bench", "--endpoint", &endpoint, "--workload", "write", "--seconds", "600", "--json"];
-    let child = begin(&directory, &arguments);
-    wait_for_items(&server);
+    let child = begin(&directory, &server);
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -180,11 +182,7 @@ fn an_interrupted_benchmark_tells_what_it_measured_and_cleans_up() {
 fn a_server_that_goes_away_ends_the_benchmark() {
     let directory = Directory::new("bench-deserted");
     let server = Process::start(&directory, &["--store", "memory"]);
-    let endpoint = format!("http://{}", server.address());
-    let arguments =
-        ["bench", "--endpoint", &endpoint, "--workload", "write", "--seconds", "600", "--json"];
-    let child = begin(&directory, &arguments);
-    wait_for_items(&server);
+    let child = begin(&directory, &server);
     drop(server);
     let output = child.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
