@@ -187,7 +187,7 @@ impl Round {
         std::mem::take(&mut state.answers).into_iter().map_while(|answer| answer).collect()
     }
 
-    fn answer(&self, task: Task) -> Result<Answer> {
+    fn answer(&self, mut task: Task) -> Result<Answer> {
         let partition = self
             .container
             .partitions
@@ -201,6 +201,7 @@ impl Round {
         // Every partition draws random numbers of its own.
         let random_seed = self.scope.random_seed.wrapping_add(u64::from(partition.range_id) << 32);
         let scope = ScopeSettings { random_seed, ..self.scope.clone() };
+        let places = std::mem::take(&mut task.places);
         let leaf = Leaf {
             container: &self.container,
             partition,
@@ -220,7 +221,7 @@ impl Round {
             },
             report,
         };
-        let told = reply(leaf, &task, self.question)?;
+        let told = reply(leaf, task.after.as_ref(), places, self.question)?;
         let Told { rows, places, end, groups, report } = told;
         let view = (!places.is_empty()).then_some(task.view);
         Ok(Answer { rows, places, end, groups, report, view })
@@ -299,38 +300,43 @@ struct Told {
 }
 
 /// One unit's answer.
-fn reply(mut leaf: Leaf<'_>, task: &Task, question: Question) -> Result<Told> {
+fn reply(
+    mut leaf: Leaf<'_>,
+    after: Option<&Position>,
+    wanted: Vec<SortPosition>,
+    question: Question,
+) -> Result<Told> {
     let (mut places, mut groups) = (Vec::new(), None);
     let (rows, end) = match question {
         Question::Groups => {
             groups = Some(leaf.groups()?);
             (Vec::new(), End::Exhausted)
         }
-        Question::RowsAt => (leaf.rows_at(&task.places)?, End::Exhausted),
+        Question::RowsAt => (leaf.rows_at(wanted)?, End::Exhausted),
         Question::Places { want, bytes_max } => {
             leaf.want = want;
-            match leaf.places(task.after.as_ref())? {
+            match leaf.places(after)? {
                 Some((found, end)) => {
                     places = found;
                     (Vec::new(), end)
                 }
-                None => rows(&mut leaf, task, want, bytes_max)?,
+                None => rows(&mut leaf, after, want, bytes_max)?,
             }
         }
-        Question::Rows { want, bytes_max, .. } => rows(&mut leaf, task, want, bytes_max)?,
+        Question::Rows { want, bytes_max, .. } => rows(&mut leaf, after, want, bytes_max)?,
     };
     Ok(Told { rows, places, end, groups, report: leaf.report })
 }
 
 fn rows(
     leaf: &mut Leaf<'_>,
-    task: &Task,
+    after: Option<&Position>,
     want: usize,
     bytes_max: usize,
 ) -> Result<(Vec<LeafRow>, End)> {
     leaf.want = want;
     let (mut rows, mut bytes) = (Vec::new(), 0);
-    let end = leaf.stream(task.after.as_ref(), &mut |row: LeafRow| {
+    let end = leaf.stream(after, &mut |row: LeafRow| {
         bytes += row.row.text.len();
         rows.push(row);
         if rows.len() >= want || bytes >= bytes_max {

@@ -18,7 +18,6 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use partita_model::{Error, Result};
-use partita_query::Row;
 use partita_query::access::Access;
 use partita_storage::Snapshot;
 
@@ -307,12 +306,18 @@ impl Stream {
         rows: &mut Vec<StreamRow>,
         reports: &mut [LeafReport],
     ) -> Result<()> {
+        let mut places: HashMap<usize, Vec<SortPosition>> = HashMap::new();
+        for row in rows.iter_mut().filter(|row| row.waits) {
+            if let Position::Sorted(at) = &mut row.place.position {
+                // The place comes back with its row.
+                let left = SortPosition { rid: at.rid, ..SortPosition::default() };
+                places.entry(row.place.unit).or_default().push(std::mem::replace(at, left));
+            }
+        }
         let mut asked = Vec::new();
         let mut noted = Vec::new();
         for Waiting { unit, view, report } in views {
-            let waits = rows.iter().filter(|row| row.waits && row.place.unit == unit);
-            let places: Vec<SortPosition> = waits.filter_map(|row| row.place.sorted()).collect();
-            if let (false, Some(of)) = (places.is_empty(), self.units.get(unit)) {
+            if let (Some(places), Some(of)) = (places.remove(&unit), self.units.get(unit)) {
                 asked.push((of, view, places));
                 noted.push((unit, report));
             }
@@ -320,28 +325,26 @@ impl Stream {
         if asked.is_empty() {
             return Ok(());
         }
-        let mut loaded: HashMap<(usize, u64), Row> = HashMap::new();
+        let mut loaded = HashMap::new();
         for (answer, (unit, report)) in ask_rows_at(job, asked)?.into_iter().zip(noted) {
-            for LeafRow { row, position } in answer.rows {
-                if let Position::Sorted(at) = position {
-                    loaded.insert((unit, at.rid), row);
-                }
-            }
+            loaded.insert(unit, answer.rows.into_iter().peekable());
             if let Some(report) = reports.get_mut(report) {
                 report.add(answer.report);
             }
         }
+        // The rows of a unit come in the order of its places.
         rows.retain_mut(|row| {
-            let rid = row.place.sorted().map_or(0, |at| at.rid);
-            match (row.waits, loaded.remove(&(row.place.unit, rid))) {
-                (false, _) => true,
-                (true, None) => false,
-                (true, Some(found)) => {
-                    row.text = found.text;
-                    row.waits = false;
-                    true
-                }
+            if !row.waits {
+                return true;
             }
+            let rid = rid_of(&row.place.position);
+            let of_unit = loaded.get_mut(&row.place.unit);
+            let found = of_unit.and_then(|rows| rows.next_if(|row| rid_of(&row.position) == rid));
+            let Some(LeafRow { row: found, position }) = found else { return false };
+            row.text = found.text;
+            row.place.position = position;
+            row.waits = false;
+            true
         });
         Ok(())
     }
@@ -361,6 +364,14 @@ impl Stream {
         }
         self.doubt = None;
         Ok(())
+    }
+}
+
+fn rid_of(position: &Position) -> u64 {
+    match position {
+        Position::Sorted(SortPosition { rid, .. })
+        | Position::Key { rid, .. }
+        | Position::Rid { rid, .. } => *rid,
     }
 }
 

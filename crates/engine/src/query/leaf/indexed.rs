@@ -20,6 +20,7 @@ use super::explain::path_text;
 use super::items::{self, Item};
 use super::lookup::{Effort, Found, Lookup, Memory};
 use super::order_walk::{Class, OrderWalk, Piece};
+use super::places::{self, Led};
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
 use super::top::TopRows;
@@ -185,15 +186,18 @@ pub(super) fn ordered(
     let facts = leaf.query.facts();
     let Some(paths) = paths_of(&facts.order) else { return scan::stream(leaf, after, emit) };
     let order = Order::of(facts);
-    let place = match after {
-        Some(Position::Sorted(place)) => Some(place),
-        Some(Position::Key { .. } | Position::Rid { .. }) | None => None,
-    };
+    let place = sorted(after);
     let reach = leaf.items_in_reach()?;
     if reach <= leaf.budget.settings.scan_items {
         return scan::stream(leaf, after, emit);
     }
     let is_answered = is_answered_by_walk(leaf.query.access(), &paths);
+    let after = match places::stream(leaf, place, emit)? {
+        Led::To(end) => return Ok(end),
+        Led::Until(at) => at.map(Position::Sorted),
+    };
+    let after = after.as_ref();
+    let place = sorted(after);
     let filter = if is_answered { None } else { narrowed(leaf, &paths, reach)? };
     let sort_items = leaf.budget.settings.sort_items;
     if let Some(rids) = filter.as_ref().filter(|rids| rids.len() <= sort_items) {
@@ -238,6 +242,13 @@ pub(super) fn ordered(
             )
         }
         None => scan::stream(leaf, after, emit),
+    }
+}
+
+fn sorted(position: Option<&Position>) -> Option<&SortPosition> {
+    match position {
+        Some(Position::Sorted(place)) => Some(place),
+        Some(Position::Key { .. } | Position::Rid { .. }) | None => None,
     }
 }
 

@@ -29,11 +29,10 @@ impl Item {
 
 /// The items with these rids, in this order, as far as the query may see them.
 pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
-    leaf.report.entries_scanned += rids.len() as u64;
     let wanted = keys::items_in(&leaf.restrict);
     let mut reached = Vec::with_capacity(rids.len());
     let mut item_keys = Vec::with_capacity(rids.len());
-    for (rid, key) in rids.iter().zip(item_keys_of(leaf, rids)?) {
+    for (rid, key) in rids.iter().zip(keys_of(leaf, rids)?) {
         if wanted.contains(&key) {
             reached.push(*rid);
             item_keys.push(key);
@@ -58,7 +57,8 @@ pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
 }
 
 /// The keys of the items with these rids.
-fn item_keys_of(leaf: &Leaf<'_>, rids: &[u64]) -> Result<Vec<Vec<u8>>> {
+pub(super) fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Vec<u8>>> {
+    leaf.report.entries_scanned += rids.len() as u64;
     let (partition, pointers) = (leaf.partition.id, &leaf.memo.pointers);
     let bytes_max = leaf.budget.settings.pointer_bytes_max;
     let mut item_keys = pointers.get(partition, rids, bytes_max);

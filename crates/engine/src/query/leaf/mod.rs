@@ -15,7 +15,8 @@
 //!   are compared with.
 //! - `indexed.rs` lets the index say which items to look at, or in which order.
 //! - `cover.rs` gathers groups from the index alone.
-//! - `places.rs` tells where rows would be, for those who load few of them.
+//! - `places.rs` tells where rows would be, for those who load few of them, or none where keys tell
+//!   enough (`known.rs`).
 //!
 //! A position is good for all of them: what one way began, another can go on with.
 
@@ -24,12 +25,14 @@ mod cover;
 mod explain;
 mod indexed;
 mod items;
+mod known;
 mod lookup;
 mod order_walk;
 mod places;
 mod reader;
 mod rid_set;
 mod scan;
+mod small_document;
 mod top;
 
 use std::ops::ControlFlow;
@@ -154,7 +157,7 @@ impl Leaf<'_> {
     }
 
     /// The rows of places that this leaf gave.
-    pub(super) fn rows_at(&mut self, places: &[SortPosition]) -> Result<Vec<LeafRow>> {
+    pub(super) fn rows_at(&mut self, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
         self.timed(|leaf| places::rows_at(leaf, places))
     }
 

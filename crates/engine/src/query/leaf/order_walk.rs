@@ -55,7 +55,7 @@ impl Class {
         self == Class::Any || self == Class::of(key.map_or(&[], Vec::as_slice))
     }
 
-    fn of(sort_key: &[u8]) -> Class {
+    pub(super) fn of(sort_key: &[u8]) -> Class {
         match sort_key.first() {
             None | Some(0) => Class::Undefined,
             Some(tag) if *tag < index::ARRAY => Class::Scalar,
@@ -315,14 +315,19 @@ impl Group {
         if filter.is_none_or(|filter| filter.contains(rid)) {
             self.rids.push(rid);
         }
-        if self.rids.len() > TIES_MAX {
-            return Err(Error::bad_request(format!(
-                "More than {TIES_MAX} items have the same ORDER BY values. Order by more columns, \
-                 or narrow the filter."
-            )));
-        }
-        Ok(())
+        check_ties(self.rids.len())
     }
+}
+
+/// Fails when there are too many items with equal keys to turn them around.
+pub(super) fn check_ties(items: usize) -> Result<()> {
+    if items <= TIES_MAX {
+        return Ok(());
+    }
+    Err(Error::bad_request(format!(
+        "More than {TIES_MAX} items have the same ORDER BY values. Order by more columns, or narrow \
+         the filter."
+    )))
 }
 
 impl Columns<'_> {
@@ -379,7 +384,7 @@ impl Columns<'_> {
 }
 
 /// Does an encoded column stand for several values?
-fn is_unclear(column: &[u8]) -> bool {
+pub(super) fn is_unclear(column: &[u8]) -> bool {
     index::is_cut(column) || column.first().is_some_and(|tag| *tag >= index::ARRAY)
 }
 
@@ -403,7 +408,7 @@ pub(super) fn resume_term(
 }
 
 /// The part of a range of composite entries that lies at or behind a place.
-fn resume_composite(
+pub(super) fn resume_composite(
     range: KeyRange,
     index: &CompositeIndex,
     after: &SortPosition,

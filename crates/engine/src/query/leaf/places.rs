@@ -2,29 +2,38 @@
 //!
 //! Of the first rows of a partition many are not among the first of all partitions. Where an index
 //! has the order and answers the filter, its entries tell all that is needed to see which are: the
-//! sort key and the resource id. So partitions are asked for places first, and only for the rows of
-//! those that are left when the places are merged.
+//! sort keys and the resource id. So partitions are asked for places first, and only for the rows
+//! of those that are left when the places are merged.
+//!
+//! A walk goes as far as places are clear. Arrays, objects and strings that were cut are not: their
+//! keys are only known to the items. Who asks from there on gets no places, and asks for rows.
 //!
 //! Places come from the same view as their rows. A place may turn out to have no row: the item may
 //! have expired. Then it is as if the place had not been there.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
-use partita_model::{Document, Result};
-use partita_query::access::Access;
-use partita_storage::Direction;
+use partita_model::{CompositeIndex, Document, Error, IndexStep, Result};
+use partita_query::access::{Access, Interval, Kinds};
+use partita_storage::{Direction, KeyRange};
 
-use super::composite::values_at;
+use super::composite::{Part, composite_for, composite_use, values_at};
 use super::explain::path_text;
 use super::indexed::{is_answered_by_walk, note_use, paths_of};
-use super::lookup::{interval_range, may_be_cut};
-use super::order_walk::{direction_of, resume_term};
+use super::known::Known;
+use super::lookup::{Shapes, interval_range, may_be_cut, scalars};
+use super::order_walk::{
+    Class, check_ties, direction_of, is_unclear, resume_composite, resume_term,
+};
 use super::reader::{IndexReader, rid_of};
-use super::{End, Leaf, items};
+use super::{Emit, End, Leaf, items};
 use crate::index;
 use crate::keys;
 use crate::op::{IndexUse, PlanHint};
 use crate::query::position::{LeafRow, Order, Position, SortPosition};
+
+/// Rows of keys that are made at a time.
+const PIECE: usize = 1_000;
 
 /// Places, and how their walk ended.
 pub(super) struct Places {
@@ -32,97 +41,371 @@ pub(super) struct Places {
     pub(super) end: End,
 }
 
-/// The first places behind one, as many as are wanted. None where only the items tell them.
+/// The first places behind one, as many as are wanted or as are clear. None where only the items
+/// tell them.
 pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Result<Option<Places>> {
     let facts = leaf.query.facts();
     let access = leaf.query.access();
     let paths = paths_of(&facts.order).unwrap_or_default();
-    let ([path], Access::Condition(_)) = (paths.as_slice(), access) else { return Ok(None) };
     let is_whole = leaf.only.is_empty() && leaf.restrict == leaf.partition.epks;
     let is_plain = leaf.hint == PlanHint::Best && !facts.joins && is_whole;
-    if !is_plain || !is_answered_by_walk(access, &paths) {
+    if paths.is_empty() || !is_plain || !is_answered_by_walk(access, &paths) {
         return Ok(None);
     }
-    let Some(within) = values_at(access, path) else { return Ok(None) };
     if leaf.items_in_reach()? <= leaf.budget.settings.scan_items {
         return Ok(None);
     }
     let order = Order::of(facts);
-    let direction = direction_of(order.rids_descend());
-    let prefix = index::path_prefix(path);
-    let mut ranges: Vec<_> = within.iter().map(|one| interval_range(&prefix, one)).collect();
-    if direction == Direction::Backward {
-        ranges.reverse();
-    }
     let (view, budget) = (leaf.view, leaf.budget);
     let deadline = || budget.check_whole_time();
-    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
-    let mut walk = Walk { order: &order, after, path: &prefix, want: leaf.want, found: Vec::new() };
-    let mut end = End::Exhausted;
-    for range in ranges {
-        let range = match after {
-            Some(after) => resume_term(range, &prefix, after, direction),
-            None => range,
-        };
-        let mut is_clear = true;
-        let ended = reader.walk(&range, direction, |key, _| walk.take(key, &mut is_clear))?;
-        if !is_clear {
-            leaf.report.entries_scanned += reader.scanned;
-            return Ok(None);
+    let reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let found = Found { order: &order, after, want: leaf.want, places: Vec::new() };
+    let mut walk = Walk { reader, found };
+    let (reached, used) = match paths.as_slice() {
+        [path] => {
+            let paths = vec![format!("{}/?", path_text(path))];
+            let used = IndexUse { paths, composite: false, precise: true };
+            (walk.by_path(path, values_at(access, path))?, used)
         }
-        if !ended {
-            end = End::Stopped;
-            break;
+        _ => {
+            let served = leaf.container.served_policy();
+            let Some(index) = composite_for(&served, &facts.order, &paths) else {
+                return Ok(None);
+            };
+            (walk.by_composite(index, Part::of(index, &Access::All).range)?, composite_use(index))
         }
+    };
+    let (scanned, found) = (walk.reader.scanned, walk.found.places);
+    leaf.report.entries_scanned += scanned;
+    let end = match reached {
+        Reached::End => End::Exhausted,
+        Reached::Unclear if found.is_empty() => return Ok(None),
+        Reached::Enough | Reached::Unclear => End::Stopped,
+    };
+    note_use(leaf, used);
+    Ok(Some(Places { found, end }))
+}
+
+/// How far the rows of keys led.
+pub(super) enum Led {
+    To(End),
+    /// What comes behind this place needs the items.
+    Until(Option<SortPosition>),
+}
+
+/// Gives the rows behind a place, as far as keys tell all that the query looks at.
+pub(super) fn stream(
+    leaf: &mut Leaf<'_>,
+    after: Option<&SortPosition>,
+    emit: &mut Emit<'_>,
+) -> Result<Led> {
+    let mut after = after.cloned();
+    if Known::of(leaf).is_none() {
+        return Ok(Led::Until(after));
     }
-    leaf.report.entries_scanned += reader.scanned;
-    let paths = vec![format!("{}/?", path_text(path))];
-    note_use(leaf, IndexUse { paths, composite: false, precise: true });
-    Ok(Some(Places { found: walk.found, end }))
+    let want = leaf.want;
+    let mut plan = None;
+    let led = loop {
+        leaf.want = want.clamp(1, PIECE);
+        let found = places(leaf, after.as_ref());
+        leaf.want = want;
+        let Some(Places { found, end }) = found? else { break Led::Until(after) };
+        let last = found.last().cloned();
+        let rows = rows_at(leaf, found)?;
+        let first = plan.get_or_insert_with(|| leaf.report.plan.clone());
+        leaf.report.plan.clone_from(first);
+        if rows.into_iter().any(|row| emit(row).is_break()) {
+            break Led::To(End::Stopped);
+        }
+        if end == End::Exhausted {
+            break Led::To(end);
+        }
+        after = last;
+        if let (true, Some(at)) = (leaf.page_is_over(), &after) {
+            break Led::To(End::OutOfBudget(Position::Sorted(at.clone())));
+        }
+    };
+    Ok(led)
 }
 
 /// The rows of places, in their order; those that have none are left out.
-pub(super) fn rows_at(leaf: &mut Leaf<'_>, places: &[SortPosition]) -> Result<Vec<LeafRow>> {
-    let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
-    leaf.note(format!("fetch {} by resource id", rids.len()));
-    let mut rows = Vec::with_capacity(places.len());
-    let mut places = places.iter();
-    for item in items::fetch(leaf, &rids)? {
-        let Some(place) = places.find(|place| place.rid == item.rid) else { break };
-        leaf.report.rows_evaluated += 1;
-        leaf.run.rows(Document::new(item.text()?), &mut |row| {
-            rows.push(LeafRow { row, position: Position::Sorted(place.clone()) });
-            ControlFlow::Break(())
-        })?;
-    }
+pub(super) fn rows_at(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
+    let rows = match Known::of(leaf) {
+        Some(known) => known_rows(leaf, &known, places)?,
+        None => loaded_rows(leaf, places)?,
+    };
     leaf.report.rows_out += rows.len() as u64;
     Ok(rows)
 }
 
-/// A walk along the entries of a path.
-struct Walk<'w> {
-    order: &'w Order,
-    after: Option<&'w SortPosition>,
-    path: &'w [u8],
-    want: usize,
-    found: Vec<SortPosition>,
+fn loaded_rows(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
+    let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
+    leaf.note(format!("fetch {} by resource id", rids.len()));
+    let mut rows = Vec::with_capacity(places.len());
+    let mut places = places.into_iter();
+    for item in items::fetch(leaf, &rids)? {
+        let Some(place) = places.find(|place| place.rid == item.rid) else { break };
+        row_at(leaf, place, item.text()?, &mut rows)?;
+    }
+    Ok(rows)
 }
 
-impl Walk<'_> {
-    /// Takes one entry. One whose value was cut is not clear: its place is only known to the item.
-    fn take(&mut self, key: &[u8], is_clear: &mut bool) -> Result<ControlFlow<()>> {
-        let value = keys::term_value(key, self.path).filter(|_| !may_be_cut(key, self.path));
-        let Some(value) = value else {
-            *is_clear = false;
-            return Ok(ControlFlow::Break(()));
-        };
-        // The place behind the first and only row of the item.
-        let place = SortPosition { keys: vec![value.bytes().to_vec()], rid: rid_of(key)?, row: 1 };
-        if self.after.is_some_and(|after| self.order.compare(&place, after).is_le()) {
-            return Ok(ControlFlow::Continue(()));
+/// The same where keys tell all that the query looks at.
+fn known_rows(
+    leaf: &mut Leaf<'_>,
+    known: &Known<'_>,
+    places: Vec<SortPosition>,
+) -> Result<Vec<LeafRow>> {
+    let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
+    leaf.note(format!("make {} rows of keys", rids.len()));
+    let item_keys = match known.needs_item_key() {
+        true => items::keys_of(leaf, &rids)?,
+        false => Vec::new(),
+    };
+    let mut rows = Vec::with_capacity(places.len());
+    let mut text = String::new();
+    for (at, place) in places.into_iter().enumerate() {
+        text.clear();
+        if known.write(&mut text, &place, item_keys.get(at).map(Vec::as_slice))? {
+            row_at(leaf, place, &text, &mut rows)?;
+            continue;
         }
-        self.found.push(place);
-        let enough = self.found.len() >= self.want;
-        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        if let Some(item) = items::fetch(leaf, &[place.rid])?.first() {
+            row_at(leaf, place, item.text()?, &mut rows)?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Evaluates the query on the document of a place.
+fn row_at(
+    leaf: &mut Leaf<'_>,
+    place: SortPosition,
+    text: &str,
+    rows: &mut Vec<LeafRow>,
+) -> Result<()> {
+    leaf.report.rows_evaluated += 1;
+    let mut first = None;
+    leaf.run.rows(Document::new(text), &mut |row| {
+        first = Some(row);
+        ControlFlow::Break(())
+    })?;
+    rows.extend(first.map(|row| LeafRow { row, position: Position::Sorted(place) }));
+    Ok(())
+}
+
+/// Why a walk is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    End,
+    /// As many places as are wanted.
+    Enough,
+    /// Something whose place is only known to the items.
+    Unclear,
+}
+
+/// A walk along an index.
+struct Walk<'w> {
+    reader: IndexReader<'w>,
+    found: Found<'w>,
+}
+
+/// What a walk has found.
+struct Found<'w> {
+    order: &'w Order,
+    after: Option<&'w SortPosition>,
+    want: usize,
+    places: Vec<SortPosition>,
+}
+
+/// Whether to go on, and why not.
+type Step = ControlFlow<Reached>;
+
+const GO_ON: Step = ControlFlow::Continue(());
+
+impl Walk<'_> {
+    /// By one path. `within`: only scalars in these intervals.
+    fn by_path(&mut self, steps: &[IndexStep], within: Option<&[Interval]>) -> Result<Reached> {
+        let path = index::path_prefix(steps);
+        let backward = self.found.order.rids_descend();
+        if let Some(intervals) = within {
+            let mut ranges: Vec<_> =
+                intervals.iter().map(|one| interval_range(&path, one)).collect();
+            if backward {
+                ranges.reverse();
+            }
+            for range in ranges {
+                if let ControlFlow::Break(reached) = self.terms(&path, range)? {
+                    return Ok(reached);
+                }
+            }
+            return Ok(Reached::End);
+        }
+        let reader = &mut self.reader;
+        let Some(shapes) = Shapes::read(reader, steps, &path)? else {
+            return Ok(Reached::Unclear);
+        };
+        let mut classes = [Class::Undefined, Class::Scalar, Class::Tree];
+        if backward {
+            classes.reverse();
+        }
+        let begun = self.found.after.and_then(|after| after.keys.first()).map(|key| Class::of(key));
+        for class in classes.into_iter().skip_while(|class| begun.is_some_and(|at| at != *class)) {
+            let step = match class {
+                Class::Scalar => self.terms(&path, scalars(&path))?,
+                Class::Undefined => self.without_value(&shapes)?,
+                Class::Tree | Class::Any => self.trees(&shapes)?,
+            };
+            if let ControlFlow::Break(reached) = step {
+                return Ok(reached);
+            }
+        }
+        Ok(Reached::End)
+    }
+
+    /// The terms of a path.
+    fn terms(&mut self, path: &[u8], range: KeyRange) -> Result<Step> {
+        let direction = direction_of(self.found.order.rids_descend());
+        let range = match self.found.after {
+            Some(after) => resume_term(range, path, after, direction),
+            None => range,
+        };
+        self.entries(&range, direction, |found, key| {
+            let value = keys::term_value(key, path).filter(|_| !may_be_cut(key, path));
+            let Some(value) = value else { return Ok(ControlFlow::Break(Reached::Unclear)) };
+            let keys = vec![value.bytes().to_vec()];
+            Ok(found.take(keys, rid_of(key)?))
+        })
+    }
+
+    /// The items that have no value, found by their shapes.
+    fn without_value(&mut self, shapes: &Shapes) -> Result<Step> {
+        if shapes.has_unknown {
+            return Ok(ControlFlow::Break(Reached::Unclear));
+        }
+        let descend = self.found.order.rids_descend();
+        let undefined = partita_query::sort_key(None);
+        let from = self.found.after.filter(|after| after.keys.first() == Some(&undefined));
+        let from = from.map(|after| after.rid);
+        let mut rids = Vec::new();
+        for shape in shapes.with(Kinds::UNDEFINED) {
+            let mut range = keys::shape_range(shape);
+            if let Some(rid) = from {
+                let place = Bound::Included(keys::shape_entry(shape, rid));
+                *(if descend { &mut range.end } else { &mut range.start }) = place;
+            }
+            // The place itself is done, so one more.
+            let (before, most) = (rids.len(), self.found.want.saturating_add(1));
+            self.reader.walk_rids(&range, direction_of(descend), |rid, _| {
+                rids.push(rid);
+                match rids.len() - before >= most {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            })?;
+        }
+        rids.sort_unstable();
+        if descend {
+            rids.reverse();
+        }
+        Ok(rids.into_iter().try_for_each(|rid| self.found.take(vec![undefined.clone()], rid)))
+    }
+
+    /// Arrays and objects, if there are any, are not clear.
+    fn trees(&mut self, shapes: &Shapes) -> Result<Step> {
+        let trees = Kinds { array: true, object: true, ..Kinds::NONE };
+        for shape in shapes.with(trees).chain([index::UNKNOWN_SHAPE]) {
+            let step = self.entries(&keys::shape_range(shape), Direction::Forward, |_, _| {
+                Ok(ControlFlow::Break(Reached::Unclear))
+            })?;
+            if step.is_break() {
+                return Ok(step);
+            }
+        }
+        Ok(GO_ON)
+    }
+
+    /// By the columns of a composite index; `range` is all of it.
+    fn by_composite(&mut self, index: &CompositeIndex, range: KeyRange) -> Result<Reached> {
+        let descends = index.paths.first().is_some_and(|column| column.descending);
+        let direction = direction_of(descends != self.found.order.rids_descend());
+        let range = match self.found.after {
+            Some(after) => resume_composite(range, index, after, direction, descends),
+            None => range,
+        };
+        // Where the first column descends, equal entries come in the wrong order.
+        let mut ties = Ties::default();
+        let step = self.entries(&range, direction, |found, key| {
+            let damaged = || Error::corrupt("an index entry is damaged");
+            let columns = index::columns_of(key, index).ok_or_else(damaged)?;
+            let rid = rid_of(key)?;
+            if columns.iter().any(|column| is_unclear(column)) {
+                let step = ties.turn(found);
+                return Ok(if step.is_break() {
+                    step
+                } else {
+                    ControlFlow::Break(Reached::Unclear)
+                });
+            }
+            if !descends {
+                return Ok(found.take(columns, rid));
+            }
+            if ties.columns != columns {
+                if let step @ ControlFlow::Break(_) = ties.turn(found) {
+                    return Ok(step);
+                }
+                ties.columns = columns;
+            }
+            ties.rids.push(rid);
+            check_ties(ties.rids.len())?;
+            Ok(GO_ON)
+        })?;
+        let step = if step.is_break() { step } else { ties.turn(&mut self.found) };
+        Ok(step.break_value().unwrap_or(Reached::End))
+    }
+
+    /// Shows the entries of a range until `see` breaks.
+    fn entries(
+        &mut self,
+        range: &KeyRange,
+        direction: Direction,
+        mut see: impl FnMut(&mut Found<'_>, &[u8]) -> Result<Step>,
+    ) -> Result<Step> {
+        let mut step = GO_ON;
+        let Walk { reader, found } = self;
+        reader.walk(range, direction, |key, _| {
+            step = see(found, key)?;
+            Ok(if step.is_break() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(step)
+    }
+}
+
+impl Found<'_> {
+    /// Takes the place behind the first and only row of an item, unless that is done.
+    fn take(&mut self, keys: Vec<Vec<u8>>, rid: u64) -> Step {
+        let place = SortPosition { keys, rid, row: 1 };
+        if self.after.is_some_and(|after| self.order.compare(&place, after).is_le()) {
+            return GO_ON;
+        }
+        self.places.push(place);
+        match self.places.len() >= self.want {
+            true => ControlFlow::Break(Reached::Enough),
+            false => GO_ON,
+        }
+    }
+}
+
+/// Items with equal columns, oldest first, where the newest is wanted first.
+#[derive(Default)]
+struct Ties {
+    columns: Vec<Vec<u8>>,
+    rids: Vec<u64>,
+}
+
+impl Ties {
+    fn turn(&mut self, found: &mut Found<'_>) -> Step {
+        let rids = std::mem::take(&mut self.rids);
+        rids.into_iter().rev().try_for_each(|rid| found.take(self.columns.clone(), rid))
     }
 }

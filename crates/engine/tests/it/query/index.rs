@@ -258,6 +258,11 @@ fn an_order_is_the_same_from_an_index_as_from_a_sort() {
             let bench = bench_with_kinds(settings.clone(), throughput, "");
             for order in ORDERS {
                 check(&bench, &format!("SELECT VALUE c.id FROM c {order}"));
+                check(&bench, &format!("SELECT c.id, c.n, c.w FROM c {order}"));
+            }
+            for select in ["VALUE c.x", "c._rid, [{\"item\": c.x}] AS o, c.pk, c.id"] {
+                check(&bench, &format!("SELECT {select} FROM c ORDER BY c.x"));
+                check(&bench, &format!("SELECT TOP 70 {select} FROM c ORDER BY c.x DESC"));
             }
             check(&bench, "SELECT c.id, t FROM c JOIN t IN c.x ORDER BY c.w");
             check(&bench, "SELECT TOP 5 c.id FROM c WHERE c.n > 0 ORDER BY c.x");
@@ -297,6 +302,7 @@ fn several_columns_come_from_a_composite_index_in_both_directions() {
                 "WHERE c.w = 1 AND c.d.e.f = \"ab\" AND c.n = 2",
             ] {
                 check(&bench, &format!("SELECT VALUE c.id FROM c {order}"));
+                check(&bench, &format!("SELECT c.n, c.x, c.w FROM c {order}"));
             }
         }
     }
@@ -415,6 +421,14 @@ fn partitions_load_only_the_rows_that_are_left_after_merging() {
         ("SELECT TOP 10 * FROM c WHERE c.n < 40 ORDER BY c.n DESC", 10),
         ("SELECT TOP 10 * FROM c WHERE c.n IN (3, 5, 7, 50) ORDER BY c.n DESC", 4),
         ("SELECT * FROM c WHERE c.n >= 50 ORDER BY c.n OFFSET 2 LIMIT 3", 3),
+        ("SELECT TOP 10 * FROM c ORDER BY c.n", 10),
+        ("SELECT TOP 10 * FROM c ORDER BY c.n DESC", 10),
+        ("SELECT TOP 9 * FROM c ORDER BY c.missing DESC", 9),
+        ("SELECT TOP 9 * FROM c ORDER BY c.missing", 9),
+        ("SELECT TOP 10 * FROM c ORDER BY c.m, c.n DESC", 10),
+        ("SELECT TOP 10 * FROM c ORDER BY c.m DESC, c.n", 10),
+        ("SELECT TOP 10 * FROM c ORDER BY c.s DESC, c.n", 10),
+        ("SELECT TOP 10 * FROM c ORDER BY c.s, c.n DESC", 10),
     ] {
         let whole = page(&bench, global(text));
         assert_eq!(whole.rows, expected(&bench, text), "{text}");
@@ -424,6 +438,48 @@ fn partitions_load_only_the_rows_that_are_left_after_merging() {
         assert_eq!(loaded, rows as u64 + passed_over, "{text}: {:?}", whole.report.leaves);
         for rows_max in [1, 3, 7] {
             assert_eq!(all_in_pages(&bench, &global(text), rows_max), whole.rows, "{text}");
+        }
+    }
+}
+
+#[test]
+fn no_item_is_loaded_for_what_keys_tell() {
+    for throughput in THROUGHPUTS_HERE {
+        let bench = Bench::with_queries(always());
+        fill(&bench, throughput);
+        for text in [
+            "SELECT TOP 10 c.id FROM c ORDER BY c.n",
+            "SELECT c.id, c.pk, c._rid FROM c WHERE c.n > 20 ORDER BY c.n DESC",
+            "SELECT TOP 9 c.m, c.n, c.id FROM c ORDER BY c.m DESC, c.n",
+            "SELECT VALUE {\"double\": c.n * 2, \"none\": c.missing ?? 0} FROM c \
+             ORDER BY c.n OFFSET 3 LIMIT 5",
+            "SELECT VALUE c.id FROM c ORDER BY c.missing DESC",
+        ] {
+            let whole = page(&bench, global(text));
+            // Only the columns of the order and the keys are known.
+            let is_known = !text.contains("?? 0");
+            assert_eq!(whole.rows, expected(&bench, text), "{text}");
+            let loaded: u64 = whole.report.leaves.iter().map(|leaf| leaf.documents_loaded).sum();
+            assert_eq!(loaded == 0, is_known, "{text}: {:?}", whole.report.leaves);
+            for rows_max in [1, 3, 7] {
+                assert_eq!(all_in_pages(&bench, &global(text), rows_max), whole.rows, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_of_its_own_gives_the_rows_of_keys_in_order() {
+    let bench = Bench::with_queries(always());
+    fill(&bench, 42_000);
+    for text in ["SELECT c.id, c.n FROM c ORDER BY c.n DESC", "SELECT c.m FROM c ORDER BY c.m, c.a"]
+    {
+        for id in 0..7 {
+            let query = QueryRequest { scope: range(id), ..as_service(text) };
+            let scanned = all(&bench, &scan_only(query.clone()));
+            for rows_max in [1, 2, 1_000] {
+                assert_eq!(all_in_pages(&bench, &query, rows_max), scanned, "{text} of {id}");
+            }
         }
     }
 }
@@ -443,6 +499,8 @@ fn a_place_whose_item_has_expired_has_no_row() {
             "SELECT TOP 7 VALUE c.n FROM c WHERE c.n > 4 ORDER BY c.n",
             "SELECT TOP 7 VALUE c.n FROM c WHERE c.n < 44 ORDER BY c.n DESC",
             "SELECT VALUE c.n FROM c WHERE c.n > 30 ORDER BY c.n",
+            "SELECT TOP 7 VALUE c.id FROM c ORDER BY c.n",
+            "SELECT VALUE c.id FROM c ORDER BY c.n DESC",
         ] {
             let expected = all(&bench, &scan_only(global(text)));
             assert!(expected.len() >= 7, "{text}");
