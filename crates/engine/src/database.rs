@@ -130,9 +130,10 @@ pub struct QuerySettings {
     pub sort_items: u64,
     /// Different rows of a DISTINCT.
     pub distinct_rows_max: usize,
-    /// Bytes of the sets of items that are kept for the next query with the same filter.
+    /// Bytes of the sets of items that are kept for the next query with the same filter, and again
+    /// of the columns that are kept for the next that groups or sums up.
     pub memo_bytes_max: usize,
-    /// Entries of the index that finding such a set took at least.
+    /// Entries of the index that finding such a set or column took at least.
     pub memo_entries_min: u64,
     /// Bytes of the ways to items that are kept for the next query that finds the same items.
     pub pointer_bytes_max: usize,

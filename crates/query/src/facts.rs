@@ -184,7 +184,8 @@ impl Seen {
     }
 }
 
-fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
+/// The members that steps lead through, if they lead through nothing else.
+pub(crate) fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
     let of_step = |step: &Step| match step {
         Step::Member(name) => Some(IndexStep::Member(name.to_string())),
         Step::Element(_) | Step::Nowhere => None,

@@ -49,6 +49,6 @@ pub use plan::{
     DistinctType, HybridInfo, IndexMetrics, IndexSpec, OrderColumn, PlanKind, PlanRange,
     PlanRequest, QueryInfo, QueryPlan, index_metrics, plan,
 };
-pub use query::{Groups, Query, Row, Run, evaluate};
+pub use query::{Columns, Groups, Query, Row, Run, evaluate};
 pub use scope::{Functions, ScopeSettings};
 pub use sortkey::sort_key;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{ComputedProperty, Document, PartitionKeyDefinition, Result, Value};
+use partita_model::{ComputedProperty, Document, IndexStep, PartitionKeyDefinition, Result, Value};
 
 use crate::access::{self, Access};
 use crate::cell::Cell;
@@ -115,6 +115,18 @@ impl Query {
     /// Which items can have a row, as far as indexes can tell.
     pub fn access(&self) -> &Access {
         &self.0.access
+    }
+
+    /// A way to gather rows by the numbers of their values at these paths. `text` is the JSON of a
+    /// path's value with a number, below the path's length; None is undefined. None if the query
+    /// does more with its rows than count and sum up such values.
+    pub fn columns<'v>(
+        &'v self,
+        paths: &[Vec<IndexStep>],
+        text: &dyn Fn(usize, usize) -> Option<&'v str>,
+        lengths: &[usize],
+    ) -> Option<Columns<'v>> {
+        run::columns::Columns::new(self.meaning(), paths, text, lengths).map(Columns)
     }
 
     /// What the query means.
@@ -286,6 +298,16 @@ impl Groups {
             rows.extend(row(run.query, &mut frame)?);
         }
         Ok(rows)
+    }
+}
+
+/// Gathers the rows of a grouped query by numbers: see [`Query::columns`].
+pub struct Columns<'v>(run::columns::Columns<'v>);
+
+impl Columns<'_> {
+    /// Adds a row that has these values, one number for each path. WHERE is known to be true.
+    pub fn gather(&mut self, numbers: &[u32], groups: &mut Groups) -> Result<()> {
+        self.0.gather(&mut groups.0, numbers)
     }
 }
 

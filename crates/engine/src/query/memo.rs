@@ -1,10 +1,11 @@
-//! Sets of items that were found lately.
+//! Sets of items and columns that were found lately.
 //!
 //! Filters come again: a tenant, a state, a kind. The set of items that a range of the index has is
 //! kept, as a bitmap, and whoever asks for the same range of the same partition gets it without
-//! walking along the entries. A set is good for the LSN at which it was found and for no other: a
-//! partition that is written to all the time gains nothing by this, and loses little, for only sets
-//! that took a while are kept.
+//! walking along the entries. So do sums and groups: the columns that they are made of are kept,
+//! too. Both are good for the LSN at which they were found and for no other: a partition that is
+//! written to all the time gains nothing by this, and loses little, for only what took a while is
+//! kept.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -13,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use partita_model::Lsn;
 use partita_storage::{KeyRange, PartitionId};
 
-use super::leaf::RidSet;
+use super::leaf::{Column, RidSet};
 use super::pointers::Pointers;
 
-/// What a set takes besides its bitmap and its key.
+/// What is kept takes this besides itself and its key.
 const OVERHEAD_BYTES: usize = 256;
 
 /// What a range of the index had.
@@ -34,72 +35,88 @@ type Key = (PartitionId, Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// What a database remembers for its queries, each part up to a number of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    sets: Mutex<Sets>,
+    pub(super) sets: Kept<Known>,
+    pub(super) columns: Kept<Column>,
     pub(super) pointers: Pointers,
 }
 
-#[derive(Debug, Default)]
-struct Sets {
-    sets: HashMap<Key, Slot>,
+/// What was found in ranges of indexes, up to a number of bytes.
+#[derive(Debug)]
+pub(super) struct Kept<T>(Mutex<Slots<T>>);
+
+#[derive(Debug)]
+struct Slots<T> {
+    slots: HashMap<Key, Slot<T>>,
     bytes: usize,
     /// Counts the uses.
     now: u64,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct Slot<T> {
     lsn: Lsn,
-    known: Arc<Known>,
+    known: Arc<T>,
     bytes: usize,
     used: u64,
 }
 
-impl Memo {
+impl<T> Default for Kept<T> {
+    fn default() -> Kept<T> {
+        Kept(Mutex::new(Slots { slots: HashMap::new(), bytes: 0, now: 0 }))
+    }
+}
+
+impl<T> Kept<T> {
     /// What a range of a partition has at an LSN, if that is known.
-    pub(super) fn get(&self, at: (PartitionId, Lsn), range: &KeyRange) -> Option<Arc<Known>> {
+    pub(super) fn get(&self, at: (PartitionId, Lsn), range: &KeyRange) -> Option<Arc<T>> {
         let (partition, lsn) = at;
-        let mut sets = self.lock();
-        sets.now += 1;
-        let now = sets.now;
-        let slot = sets.sets.get_mut(&(partition, range.start.clone(), range.end.clone()))?;
+        let mut kept = self.lock();
+        kept.now += 1;
+        let now = kept.now;
+        let slot = kept.slots.get_mut(&(partition, range.start.clone(), range.end.clone()))?;
         slot.used = now;
         (slot.lsn == lsn).then(|| Arc::clone(&slot.known))
     }
 
-    /// Keeps a set.
+    /// Keeps what was found, which takes so many bytes. Nothing is kept that would take the place
+    /// of most others.
     pub(super) fn put(
         &self,
         at: (PartitionId, Lsn),
         range: &KeyRange,
-        known: &Known,
+        known: Arc<T>,
+        bytes: usize,
         bytes_max: usize,
     ) {
         let (partition, lsn) = at;
         let key = (partition, range.start.clone(), range.end.clone());
         let key_bytes = bound_bytes(&key.1) + bound_bytes(&key.2);
-        let bytes = known.rids.bytes() + key_bytes + OVERHEAD_BYTES;
-        let mut sets = self.lock();
-        let used = sets.now;
-        sets.bytes += bytes;
-        let slot = Slot { lsn, known: Arc::new(known.clone()), bytes, used };
-        if let Some(before) = sets.sets.insert(key, slot) {
-            sets.bytes -= before.bytes;
+        let bytes = bytes + key_bytes + OVERHEAD_BYTES;
+        if bytes > bytes_max / 4 {
+            return;
         }
-        if sets.bytes > bytes_max {
-            sets.shrink(bytes_max / 2);
+        let mut kept = self.lock();
+        let used = kept.now;
+        kept.bytes += bytes;
+        let slot = Slot { lsn, known, bytes, used };
+        if let Some(before) = kept.slots.insert(key, slot) {
+            kept.bytes -= before.bytes;
+        }
+        if kept.bytes > bytes_max {
+            kept.shrink(bytes_max / 2);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sets> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Slots<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sets {
+impl<T> Slots<T> {
     /// Lets go of those that were not used for longest.
     fn shrink(&mut self, bytes_max: usize) {
         let mut by_use: Vec<(u64, usize)> =
-            self.sets.values().map(|slot| (slot.used, slot.bytes)).collect();
+            self.slots.values().map(|slot| (slot.used, slot.bytes)).collect();
         by_use.sort_unstable_by(|a, b| b.cmp(a));
         let mut kept = 0;
         let fits = by_use.iter().take_while(|(_, bytes)| {
@@ -107,8 +124,8 @@ impl Sets {
             kept <= bytes_max
         });
         let oldest = fits.last().map_or(u64::MAX, |(used, _)| *used);
-        self.sets.retain(|_, slot| slot.used >= oldest);
-        self.bytes = self.sets.values().map(|slot| slot.bytes).sum();
+        self.slots.retain(|_, slot| slot.used >= oldest);
+        self.bytes = self.slots.values().map(|slot| slot.bytes).sum();
     }
 }
 
@@ -133,27 +150,33 @@ mod tests {
         Known { rids: (0..items).collect(), entries: items, sure: true }
     }
 
+    fn put(memo: &Kept<Known>, at: (PartitionId, Lsn), range: &KeyRange, items: u64) {
+        let known = known(items);
+        let bytes = known.rids.bytes();
+        memo.put(at, range, Arc::new(known), bytes, BYTES_MAX);
+    }
+
     #[test]
     fn a_set_is_known_for_its_partition_lsn_and_range_only() {
-        let memo = Memo::default();
+        let memo = Kept::default();
         let (one, other) = (PartitionId(1), PartitionId(2));
-        memo.put((one, Lsn(5)), &range(7), &known(1_000), BYTES_MAX);
+        put(&memo, (one, Lsn(5)), &range(7), 1_000);
         assert_eq!(memo.get((one, Lsn(5)), &range(7)).unwrap().rids.len(), 1_000);
         assert!(memo.get((one, Lsn(6)), &range(7)).is_none());
         assert!(memo.get((one, Lsn(4)), &range(7)).is_none());
         assert!(memo.get((other, Lsn(5)), &range(7)).is_none());
         assert!(memo.get((one, Lsn(5)), &range(8)).is_none());
-        memo.put((one, Lsn(6)), &range(7), &known(2_000), BYTES_MAX);
+        put(&memo, (one, Lsn(6)), &range(7), 2_000);
         assert_eq!(memo.get((one, Lsn(6)), &range(7)).unwrap().rids.len(), 2_000);
         assert!(memo.get((one, Lsn(5)), &range(7)).is_none());
     }
 
     #[test]
     fn the_sets_that_are_used_stay_when_there_are_too_many() {
-        let memo = Memo::default();
+        let memo = Kept::default();
         let at = (PartitionId(1), Lsn(1));
         for of in 0..200 {
-            memo.put(at, &range(of), &known(1_000), BYTES_MAX);
+            put(&memo, at, &range(of), 1_000);
             assert!(memo.get(at, &range(0)).is_some(), "{of}");
             assert!(memo.get(at, &range(of)).is_some(), "{of}");
             assert!(memo.lock().bytes <= BYTES_MAX);

@@ -61,31 +61,42 @@ impl Table {
     ) -> Result<()> {
         let at = self.place(grouping, frame)?;
         for (number, (_, operand)) in grouping.aggregates.iter().enumerate() {
-            let Some(cell) = eval::eval(operand, frame)? else { continue };
-            let size = cell.footprint();
-            let group = self.groups.get_mut(at);
-            let accumulator = group.and_then(|group| group.accumulators.get_mut(number));
-            let grown = accumulator.map_or(0, |accumulator| accumulator.add_times(cell, times));
-            self.cells += grown;
-            self.bytes += grown * size;
+            if let Some(cell) = eval::eval(operand, frame)? {
+                self.add(at, number, cell, times);
+            }
         }
         self.check()
     }
 
+    /// Adds a value to an aggregate of a group, as many times. Whoever has added all of a row asks
+    /// for the limits ([`Table::check`]).
+    pub(crate) fn add(&mut self, at: usize, aggregate: usize, cell: Cell<'_>, times: u64) {
+        let size = cell.footprint();
+        let group = self.groups.get_mut(at);
+        let accumulator = group.and_then(|group| group.accumulators.get_mut(aggregate));
+        let grown = accumulator.map_or(0, |accumulator| accumulator.add_times(cell, times));
+        self.cells += grown;
+        self.bytes += grown * size;
+    }
+
     /// The place of the row's group, made if there is none.
     fn place<'a>(&mut self, grouping: &'a Grouping, frame: &mut Frame<'a>) -> Result<usize> {
+        let keys = grouping.keys.iter().map(|key| eval::eval(key, frame));
+        let keys = keys.collect::<Result<_>>()?;
+        Ok(self.place_of(grouping, keys))
+    }
+
+    /// The place of the group with these keys, made if there is none.
+    pub(crate) fn place_of(&mut self, grouping: &Grouping, keys: Vec<Option<Cell<'_>>>) -> usize {
         let mut name = Vec::new();
-        let mut keys = Vec::with_capacity(grouping.keys.len());
-        for key in &grouping.keys {
-            let cell = eval::eval(key, frame)?;
+        for cell in &keys {
             sortkey::put(&mut name, cell.as_ref());
-            keys.push(cell);
         }
         if let Some(at) = self.places.get(&name) {
-            return Ok(*at);
+            return *at;
         }
         let keys = keys.into_iter().map(|cell| cell.map(Cell::into_value)).collect();
-        Ok(self.insert(Group::new(grouping, name, keys)))
+        self.insert(Group::new(grouping, name, keys))
     }
 
     fn insert(&mut self, group: Group) -> usize {
@@ -119,7 +130,7 @@ impl Table {
         self.check()
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.cells <= CELLS_MAX && self.bytes <= BYTES_MAX {
             return Ok(());
         }

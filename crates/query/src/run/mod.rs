@@ -1,10 +1,12 @@
 //! From a query and an item to rows.
 //!
 //! `source` binds the slots of FROM, one combination after another, and lets WHERE decide about
-//! each; `group` gathers what GROUP BY and aggregates want gathered; `write` makes the text of a
-//! row. A subquery goes through the same functions as the query around it, with the same slots.
-//! All of it is driven by callbacks that can stop it, so nothing is computed that nobody wants.
+//! each; `group` gathers what GROUP BY and aggregates want gathered, `columns` the same of values
+//! whose items nobody has; `write` makes the text of a row. A subquery goes through the same
+//! functions as the query around it, with the same slots. All of it is driven by callbacks that can
+//! stop it, so nothing is computed that nobody wants.
 
+pub(crate) mod columns;
 pub(crate) mod group;
 mod source;
 pub(crate) mod write;

@@ -10,21 +10,23 @@
 //! This works for whole partitions only, since index entries do not say which partition key their
 //! items have, and not if items expire, since the index does not say when.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use partita_model::{Document, IndexStep, Result, Scalar, Value, write_string};
+use partita_model::{Document, IndexStep, Result};
 use partita_query::access::{Access, Kinds};
 use partita_query::{Groups, Reads};
 use partita_storage::Direction;
 
 use super::Leaf;
+use super::column::{Column, ColumnReader, LOAD, UNDEFINED};
 use super::explain::path_text;
 use super::indexed::look_up;
 use super::items;
 use super::lookup::{Effort, Found, Shapes, may_be_cut, scalars};
-use super::reader::{IndexReader, rid_of};
+use super::reader::IndexReader;
 use super::rid_set::RidSet;
+use super::small_document::Template;
 use crate::index;
 use crate::keys;
 use crate::op::{IndexUse, PlanHint};
@@ -34,8 +36,6 @@ const LOAD_COST: u64 = 25;
 const SCAN_COST: u64 = 5;
 /// Loads at a time.
 const BATCH: usize = 256;
-/// From here on a double may stand for several integers.
-const EXACT_NUMBER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The groups of a query, if the index is a better way to them than the items; else None.
 pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
@@ -164,7 +164,7 @@ fn by_columns_of(
     let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
     let mut columns = Vec::with_capacity(paths.len());
     for path in paths {
-        match Column::read(&mut reader, path, rids)? {
+        match column(leaf, &mut reader, path, rids)? {
             Some(column) => columns.push(column),
             None => return Ok(None),
         }
@@ -172,13 +172,14 @@ fn by_columns_of(
     let everyone = match rids {
         Some(_) => None,
         // A column that has a value for each item says as well who is there.
-        None => match columns.iter().map(Column::rids).find(|column| column.len() == reach) {
-            Some(column) => Some(column),
-            None => Some(all_rids(&mut reader)?),
+        None => match columns.iter().any(|column| column.rids.len() == reach) {
+            true => None,
+            false => Some(all_rids(&mut reader)?),
         },
     };
     leaf.report.entries_scanned += reader.scanned;
-    let Some(rids) = rids.or(everyone.as_ref()) else { return Ok(None) };
+    let whole = columns.iter().map(|column| &column.rids).find(|column| column.len() == reach);
+    let Some(rids) = rids.or(everyone.as_ref()).or(whole) else { return Ok(None) };
     let names: Vec<String> = paths.iter().map(|path| path_text(path)).collect();
     leaf.note(match names.as_slice() {
         [] => format!("count {} rids", rids.len()),
@@ -193,17 +194,39 @@ fn by_columns_of(
         }
     }
     let mut gathering = Gathering { groups: Groups::new(leaf.query), exact, text: String::new() };
-    let template = Template::new(paths);
     let open = match columns.as_slice() {
         [] => {
             gathering.add(leaf, "{}", rids.len())?;
             Vec::new()
         }
-        [one] => gathering.one_column(leaf, &template, one, rids)?,
-        many => gathering.columns(leaf, &template, many, rids)?,
+        [one] => gathering.one_column(leaf, &Template::new(paths), one, rids)?,
+        many => gathering.columns(leaf, paths, many, rids)?,
     };
     gather_loaded(leaf, &open, &mut gathering.groups)?;
     Ok(Some(gathering.groups))
+}
+
+/// The column of a path, as it is remembered or as the index has it. What is remembered counts as
+/// if it were read: a query costs the same whoever asked before.
+fn column(
+    leaf: &Leaf<'_>,
+    reader: &mut IndexReader<'_>,
+    path: &[IndexStep],
+    only: Option<&RidSet>,
+) -> Result<Option<Arc<Column>>> {
+    let settings = leaf.budget.settings;
+    let at = (leaf.partition.id, leaf.view.lsn());
+    let range = scalars(&index::path_prefix(path));
+    if let Some(column) = leaf.memo.columns.get(at, &range) {
+        reader.scanned += column.entries;
+        return Ok(Some(column));
+    }
+    let Some(column) = Column::read(reader, path, only)?.map(Arc::new) else { return Ok(None) };
+    if only.is_none() && column.entries >= settings.memo_entries_min {
+        let (kept, bytes) = (Arc::clone(&column), column.bytes());
+        leaf.memo.columns.put(at, &range, kept, bytes, settings.memo_bytes_max);
+    }
+    Ok(Some(column))
 }
 
 /// Every item that queries see.
@@ -242,9 +265,10 @@ impl Gathering {
         rids: &RidSet,
     ) -> Result<Vec<u64>> {
         let mut counts = vec![0_u64; column.values()];
+        let mut reader = column.reader();
         let mut open = Vec::new();
         for rid in rids.iter_from(0) {
-            match column.cell(rid) {
+            match reader.cell(rid) {
                 LOAD => open.push(rid),
                 cell => {
                     if let Some(count) = counts.get_mut(cell as usize) {
@@ -263,207 +287,50 @@ impl Gathering {
         Ok(open)
     }
 
+    /// Several columns, item by item. Returns the items that have to be loaded.
     fn columns(
         &mut self,
         leaf: &mut Leaf<'_>,
-        template: &Template,
-        columns: &[Column],
+        paths: &[Vec<IndexStep>],
+        columns: &[Arc<Column>],
         rids: &RidSet,
     ) -> Result<Vec<u64>> {
+        let text = |column: usize, cell: usize| columns.get(column)?.text(cell as u32);
+        let lengths: Vec<usize> = columns.iter().map(|column| column.values()).collect();
+        let mut by_number = match self.exact {
+            true => leaf.query.columns(paths, &text, &lengths),
+            false => None,
+        };
+        let template = Template::new(paths);
+        let mut readers: Vec<ColumnReader<'_>> =
+            columns.iter().map(|column| column.reader()).collect();
+        let mut cells = vec![UNDEFINED; columns.len()];
         let mut open = Vec::new();
         for (at, rid) in rids.iter_from(0).enumerate() {
             if at % 4_096 == 0 {
                 leaf.check_whole()?;
             }
-            if columns.iter().any(|column| column.cell(rid) == LOAD) {
+            for (cell, reader) in cells.iter_mut().zip(&mut readers) {
+                *cell = reader.cell(rid);
+            }
+            if cells.contains(&LOAD) {
                 open.push(rid);
                 continue;
             }
-            let mut text = std::mem::take(&mut self.text);
-            text.clear();
-            template.write(&mut text, &mut |number| {
-                columns.get(number).and_then(|column| column.text(column.cell(rid)))
+            if let Some(by_number) = &mut by_number {
+                leaf.report.rows_evaluated += 1;
+                by_number.gather(&cells, &mut self.groups)?;
+                continue;
+            }
+            let mut document = std::mem::take(&mut self.text);
+            document.clear();
+            template.write(&mut document, &mut |column| {
+                text(column, cells.get(column).map_or(0, |cell| *cell as usize))
             });
-            self.add(leaf, &text, 1)?;
-            self.text = text;
+            self.add(leaf, &document, 1)?;
+            self.text = document;
         }
         Ok(open)
-    }
-}
-
-/// The item has no value.
-const UNDEFINED: u32 = 0;
-/// The item has to be loaded.
-const LOAD: u32 = u32::MAX;
-/// Items of one piece of a column.
-const PIECE: u64 = 1 << 12;
-
-/// The values at one path, item by item.
-struct Column {
-    /// For each item the number of its value, in pieces of neighbouring rids.
-    cells: BTreeMap<u64, Box<[u32]>>,
-    /// The values as JSON, one after another, and where each ends.
-    texts: String,
-    ends: Vec<usize>,
-}
-
-impl Column {
-    /// The items that have something here.
-    fn rids(&self) -> RidSet {
-        let mut rids = RidSet::default();
-        for (piece, cells) in &self.cells {
-            for (rid, cell) in (piece * PIECE..).zip(cells.iter()) {
-                if *cell != UNDEFINED {
-                    rids.insert(rid);
-                }
-            }
-        }
-        rids
-    }
-
-    /// None if the index cannot tell which items have no scalar at the path.
-    fn read(
-        reader: &mut IndexReader<'_>,
-        steps: &[IndexStep],
-        only: Option<&RidSet>,
-    ) -> Result<Option<Column>> {
-        let path = index::path_prefix(steps);
-        let Some(shapes) = Shapes::read(reader, steps, &path)? else { return Ok(None) };
-        let mut column = Column { cells: BTreeMap::new(), texts: String::new(), ends: vec![0] };
-        let mut last: Vec<u8> = Vec::new();
-        let mut cell = UNDEFINED;
-        reader.walk(&scalars(&path), Direction::Forward, |key, _| {
-            let rid = rid_of(key)?;
-            if only.is_none_or(|only| only.contains(rid)) {
-                let Some(value) = keys::term_value(key, &path) else {
-                    return Ok(ControlFlow::Continue(()));
-                };
-                if last != value.bytes() {
-                    last.clear();
-                    last.extend_from_slice(value.bytes());
-                    cell = match may_be_cut(key, &path) {
-                        true => LOAD,
-                        false => column.add_value(value.scalar()),
-                    };
-                }
-                column.set(rid, cell);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let trees = Kinds { array: true, object: true, ..Kinds::NONE };
-        for shape in shapes.with(trees).chain([index::UNKNOWN_SHAPE]) {
-            reader.walk_rids(&keys::shape_range(shape), Direction::Forward, |rid, _| {
-                column.set(rid, LOAD);
-                ControlFlow::Continue(())
-            })?;
-        }
-        Ok(Some(column))
-    }
-
-    /// The number of a new value.
-    fn add_value(&mut self, value: Option<Scalar<'_>>) -> u32 {
-        match value {
-            Some(Scalar::Null) => self.texts.push_str("null"),
-            Some(Scalar::Bool(value)) => self.texts.push_str(if value { "true" } else { "false" }),
-            Some(Scalar::Number(double)) if double.abs() < EXACT_NUMBER_MAX => {
-                if double.fract() == 0.0 {
-                    self.texts.push_str(&(double as i64).to_string());
-                } else {
-                    self.texts.push_str(&Value::from(double).to_string());
-                }
-            }
-            Some(Scalar::String(text)) => write_string(&mut self.texts, &text),
-            Some(Scalar::Number(_)) | None => return LOAD,
-        }
-        self.ends.push(self.texts.len());
-        u32::try_from(self.ends.len() - 1).unwrap_or(LOAD)
-    }
-
-    fn set(&mut self, rid: u64, cell: u32) {
-        let piece = self.cells.entry(rid / PIECE);
-        let piece = piece.or_insert_with(|| vec![UNDEFINED; PIECE as usize].into_boxed_slice());
-        if let Some(place) = piece.get_mut((rid % PIECE) as usize) {
-            *place = cell;
-        }
-    }
-
-    fn cell(&self, rid: u64) -> u32 {
-        let piece = self.cells.get(&(rid / PIECE));
-        piece.and_then(|piece| piece.get((rid % PIECE) as usize)).copied().unwrap_or(UNDEFINED)
-    }
-
-    /// How many values there are, undefined among them.
-    fn values(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn text(&self, cell: u32) -> Option<&str> {
-        let at = cell as usize;
-        let start = self.ends.get(at.checked_sub(1)?)?;
-        self.texts.get(*start..*self.ends.get(at)?)
-    }
-}
-
-/// Where in a small document the values go.
-#[derive(Default)]
-struct Template {
-    column: Option<usize>,
-    /// Members as JSON strings.
-    members: Vec<(String, Template)>,
-}
-
-impl Template {
-    fn new(paths: &[Vec<IndexStep>]) -> Template {
-        let mut root = Template::default();
-        for (number, path) in paths.iter().enumerate() {
-            let mut node = &mut root;
-            for step in path {
-                let IndexStep::Member(name) = step else { continue };
-                node = node.member(name);
-            }
-            node.column = Some(number);
-        }
-        root
-    }
-
-    fn member(&mut self, name: &str) -> &mut Template {
-        let mut quoted = String::new();
-        write_string(&mut quoted, name);
-        let at = match self.members.iter().position(|(known, _)| *known == quoted) {
-            Some(at) => at,
-            None => {
-                self.members.push((quoted, Template::default()));
-                self.members.len() - 1
-            }
-        };
-        &mut self.members[at].1
-    }
-
-    /// Writes the document; a member without a value is left out.
-    fn write<'v>(&self, out: &mut String, value: &mut dyn FnMut(usize) -> Option<&'v str>) {
-        out.push('{');
-        let start = out.len();
-        for (name, member) in &self.members {
-            // What has no value has nothing below it, and neither has a scalar; of what is an array
-            // or object the item is loaded.
-            let scalar = match member.column {
-                Some(column) => match value(column) {
-                    Some(text) => Some(text),
-                    None => continue,
-                },
-                None => None,
-            };
-            if out.len() > start {
-                out.push(',');
-            }
-            out.push_str(name);
-            out.push(':');
-            match scalar {
-                Some(text) => out.push_str(text),
-                None => member.write(out, value),
-            }
-        }
-        out.push('}');
     }
 }
 
@@ -501,7 +368,7 @@ fn extremes(leaf: &mut Leaf<'_>, path: &[IndexStep]) -> Result<Option<Groups>> {
         Gathering { groups: Groups::new(leaf.query), exact: true, text: String::new() };
     let template = Template::new(&[path.to_vec()]);
     for (is_cut, key) in found {
-        let mut column = Column { cells: BTreeMap::new(), texts: String::new(), ends: vec![0] };
+        let mut column = Column::new();
         let value = keys::term_value(&key, &encoded).filter(|_| !is_cut);
         let cell = column.add_value(value.and_then(|value| value.scalar()));
         if cell == LOAD {

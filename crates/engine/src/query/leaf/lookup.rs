@@ -7,6 +7,7 @@
 //! without a look at the items.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use partita_model::{IndexStep, Lsn, Result};
 use partita_query::Run;
@@ -243,7 +244,7 @@ impl Lookup<'_, '_, '_> {
     fn interval(&mut self, path: &[u8], range: &KeyRange, cost: u64) -> Result<Option<Known>> {
         let Memory { memo, at, settings } = self.memory;
         let effort = self.effort;
-        if let Some(known) = memo.get(at, range) {
+        if let Some(known) = memo.sets.get(at, range) {
             if let Effort::Selective(most) = effort
                 && exceeds(effort, known.rids.len() + cost)
             {
@@ -265,7 +266,8 @@ impl Lookup<'_, '_, '_> {
             return Ok(None);
         }
         if known.entries >= settings.memo_entries_min {
-            memo.put(at, range, &known, settings.memo_bytes_max);
+            let bytes = known.rids.bytes();
+            memo.sets.put(at, range, Arc::new(known.clone()), bytes, settings.memo_bytes_max);
         }
         Ok(Some(known))
     }

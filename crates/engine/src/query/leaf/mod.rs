@@ -20,6 +20,7 @@
 //!
 //! A position is good for all of them: what one way began, another can go on with.
 
+mod column;
 mod composite;
 mod cover;
 mod explain;
@@ -41,6 +42,7 @@ use partita_model::{Clock, EpkRange, Error, IndexingMode, KeyPart, Result};
 use partita_query::{Groups, Query, Run};
 use partita_storage::Snapshot;
 
+pub(super) use self::column::Column;
 pub(super) use self::rid_set::RidSet;
 
 use super::memo::Memo;
