@@ -69,10 +69,12 @@ fn days_of_month(year: u64, month: usize) -> u64 {
 }
 
 fn days_since_1970(year: u64, month: usize, day: u64) -> u64 {
+    /// Days of a common year before each month.
+    const BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     // Leap days of all years before this one, less those before 1970.
     let before = year - 1;
     let leap_days = before / 4 - before / 100 + before / 400 - 477;
-    let months: u64 = (0..month).map(|month| days_of_month(year, month)).sum();
+    let months = BEFORE.get(month).copied().unwrap_or(0) + u64::from(month > 1 && is_leap(year));
     (year - 1970) * 365 + leap_days + months + day - 1
 }
 

@@ -13,6 +13,7 @@ mod master_key;
 mod own_issuer;
 mod published_keys;
 mod resource_token;
+mod usual;
 
 pub use bearer::{Bearer, Issuer, is_bearer_token, unknown_key, verify_bearer, verify_emulator};
 pub use date::parse_http_date;
