@@ -121,6 +121,11 @@ impl ContainerRid {
         ContainerRid::from_bytes(base64::decode(text)?)
     }
 
+    /// The same text as `Display`, without the formatter: every answer about an item has it.
+    pub fn to_text(self) -> String {
+        base64::encode(&self.to_bytes())
+    }
+
     fn from_bytes(bytes: [u8; 8]) -> Option<ContainerRid> {
         let both = u64::from_be_bytes(bytes);
         let (database, marked) = ((both >> 32) as u32, both as u32);
@@ -139,7 +144,7 @@ impl ContainerRid {
 
 impl fmt::Display for ContainerRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&base64::encode(&self.to_bytes()))
+        f.write_str(&self.to_text())
     }
 }
 

@@ -86,6 +86,9 @@ pub struct PartitionKeyHeader(pub Vec<KeyPart>);
 impl PartitionKeyHeader {
     /// Reads the JSON array of the header.
     pub fn parse(text: &str) -> Result<PartitionKeyHeader> {
+        if let Some(text) = plain_text(text) {
+            return Ok(PartitionKeyHeader(vec![KeyPart::String(text.to_owned())]));
+        }
         let value = json::parse(text.as_bytes())
             .map_err(|error| Error::bad_request(format!("The partition key {text}: {error}")))?;
         let Value::Array(parts) = value else {
@@ -411,6 +414,13 @@ fn check_parts(parts: &[KeyPart]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The text of a key that is one string without escapes: most are, and need no grammar.
+fn plain_text(header: &str) -> Option<&str> {
+    let text = header.strip_prefix("[\"")?.strip_suffix("\"]")?;
+    let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    is_plain.then_some(text)
 }
 
 fn header_part(value: Value, text: &str) -> Result<KeyPart> {

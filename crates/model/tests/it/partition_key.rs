@@ -133,10 +133,27 @@ fn headers_are_json_arrays_of_scalars() {
         ("[]", vec![]),
         (r#"["\u041f\ud83d\ude00"]"#, vec![text("П😀")]),
         (r#"["П😀"]"#, vec![text("П😀")]),
+        (r#"[""]"#, vec![text("")]),
+        (r#"["a","b"]"#, vec![text("a"), text("b")]),
+        (r#"["a\"b\\"]"#, vec![text("a\"b\\")]),
     ] {
         assert_eq!(header(sent).0, parts, "{sent}");
     }
-    for bad in ["", "a", "5", "{}", "[[1]]", r#"[{"x":1}]"#, "[NaN]", "[1", "[1e999]", "[] []"] {
+    for bad in [
+        "",
+        "a",
+        "5",
+        "{}",
+        "[[1]]",
+        r#"[{"x":1}]"#,
+        "[NaN]",
+        "[1",
+        "[1e999]",
+        "[] []",
+        "[\"]",
+        "[\"a\nb\"]",
+        "[\"\\\"]",
+    ] {
         let error = PartitionKeyHeader::parse(bad).expect_err(bad);
         assert_eq!(error.kind, ErrorKind::BadRequest, "{bad}");
     }
