@@ -129,7 +129,7 @@ fn send(door: &NoSqlDoor, bytes: &[u8]) -> Result<()> {
         local: address,
         peer: address,
     };
-    let response = block_on(door.handle(request));
+    let response = block_on(door.handle(request).response());
     let status = response.status;
     ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&response.body));
     Ok(())

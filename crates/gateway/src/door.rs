@@ -17,13 +17,40 @@ use bytes::Bytes;
 /// A protocol: turns requests into operations of the database and outcomes into responses.
 pub trait Door: Send + Sync + 'static {
     /// Answers one request. Runs on the connection's thread: work that takes more than a
-    /// millisecond belongs in the [`Pool`](crate::Pool). The future is dropped if the client goes
+    /// millisecond belongs in the [`Pool`](crate::Pool). A future is dropped if the client goes
     /// away, so nothing may depend on its end.
-    fn handle(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + Send + '_>>;
+    fn handle(&self, request: Request) -> Answer<'_>;
 
     /// Words the answer to a request that never became one. Must not panic: it is also asked after
     /// [`handle`](Door::handle) did.
     fn refuse(&self, refusal: Refusal) -> Response;
+}
+
+/// A response, or the promise of one.
+pub enum Answer<'a> {
+    /// Nothing had to be waited for. The most frequent requests are answered like this: a future
+    /// has room for everything that any request may wait for, and is moved about.
+    Now(Response),
+    Later(Pin<Box<dyn Future<Output = Response> + Send + 'a>>),
+}
+
+impl Answer<'_> {
+    /// The response, when it is there.
+    pub async fn response(self) -> Response {
+        match self {
+            Answer::Now(response) => response,
+            Answer::Later(future) => future.await,
+        }
+    }
+}
+
+impl fmt::Debug for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Now(response) => f.debug_tuple("Now").field(response).finish(),
+            Answer::Later(_) => f.write_str("Later(…)"),
+        }
+    }
 }
 
 /// A whole request.

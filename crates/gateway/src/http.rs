@@ -1,13 +1,14 @@
 //! The glue between hyper and a door: a request in, a response out.
 //!
 //! This is the path of every request, so it does as little as it can: the head is moved, not
-//! copied; a body of one frame is passed on as it is; nothing is spawned. A panic in the door is
-//! caught here, answered, logged and counted, and ends nothing but its own request.
+//! copied; a body of one frame is passed on as it is; nothing is spawned; what is rarely waited for
+//! is boxed, so that the future of a request, which is moved about, stays small. A panic in the
+//! door is caught here, answered, logged and counted, and ends nothing but its own request.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -16,11 +17,11 @@ use ::http::request::Parts;
 use ::http::{HeaderValue, Method, StatusCode, Version};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tokio::time::Instant;
 
 use crate::body::BodyLimits;
-use crate::door::{Delivery, Door, Refusal, Request, Response, Scheme};
+use crate::door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
 use crate::pool::panic_text;
 use crate::progress::Progress;
@@ -57,12 +58,15 @@ pub(crate) async fn answer(
     if let Some(response) = site.endpoints.answer(&parts.method, parts.uri.path()) {
         return Ok(finish(response, form));
     }
-    let (body, _held) = match site.bodies.read(body).await {
-        Ok(read) => read,
-        Err(refusal) => {
-            origin.progress.must_linger();
-            return Ok(refuse(site, refusal, form));
-        }
+    let (body, _held) = match body.is_end_stream() {
+        true => (Bytes::new(), None),
+        false => match Box::pin(site.bodies.read(body)).await {
+            Ok((body, held)) => (body, Some(held)),
+            Err(refusal) => {
+                origin.progress.must_linger();
+                return Ok(refuse(site, refusal, form));
+            }
+        },
     };
     let request = Request {
         headers: with_host(&parts.uri, parts.headers),
@@ -74,13 +78,23 @@ pub(crate) async fn answer(
         local: origin.local,
         peer: origin.peer,
     };
-    match catch_panic(async { site.door.handle(request).await }).await {
+    match ask(&*site.door, request).await {
         Ok(response) => deliver(response, form).await,
         Err(message) => {
             tracing::error!(peer = %origin.peer, "a request panicked: {message}");
             site.telemetry.panicked();
             Ok(finish(site.door.refuse(Refusal::Panicked), form))
         }
+    }
+}
+
+/// The door's response; a panic becomes an error with the panic's message.
+async fn ask(door: &dyn Door, request: Request) -> Result<Response, String> {
+    // Nothing of what is handed over is used after a panic, so no broken state can be seen.
+    match catch_unwind(AssertUnwindSafe(|| door.handle(request))) {
+        Ok(Answer::Now(response)) => Ok(response),
+        Ok(Answer::Later(future)) => catch_panic(future).await,
+        Err(panic) => Err(panic_text(panic.as_ref())),
     }
 }
 
@@ -92,7 +106,7 @@ pub(crate) struct Dropped;
 async fn deliver(response: Response, form: Form) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
     let Delivery { delay, dropped } = response.delivery;
     if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
+        Box::pin(tokio::time::sleep(delay)).await;
     }
     if dropped { Err(Dropped) } else { Ok(finish(response, form)) }
 }
@@ -154,11 +168,10 @@ fn with_host(uri: &::http::Uri, mut headers: ::http::HeaderMap) -> ::http::Heade
 }
 
 /// Runs a future; a panic becomes an error with the panic's message.
-async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, String> {
-    let mut future = pin!(future);
+async fn catch_panic<T>(mut future: impl Future<Output = T> + Unpin) -> Result<T, String> {
     poll_fn(move |cx| {
         // The future is never polled again after a panic, so no broken state can be seen.
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(cx))) {
             Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
             Ok(Poll::Pending) => Poll::Pending,
             Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()))),

@@ -36,7 +36,7 @@ mod sniff;
 mod telemetry;
 mod tls;
 
-pub use door::{Delivery, Door, Refusal, Request, Response, Scheme};
+pub use door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 pub use endpoints::ServiceStatus;
 pub use listener::{BindError, Drained, Server, Services};
 pub use logging::{LogFormat, LoggingError, start_logging};

@@ -4,10 +4,12 @@
 //! scheme, host and port that the client itself used: behind a port mapping or under another name
 //! the server still is where the client found it. Where that is not so, it can be told.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, Uri};
-use partita_gateway::Scheme;
+use partita_gateway::{Request, Scheme};
 use partita_model::{Consistency, Object, Value};
 
 /// The one region. The classic emulator's name for it, which tests of applications may know.
@@ -30,20 +32,45 @@ const QUERY_ENGINE: &str = concat!(
     r#""sqlDisableOptimizationFlags":0,"sqlDisableQueryILOptimization":false}"#,
 );
 
-/// Host and port as the client named them, or those of the socket for one that named none.
-pub(crate) fn host(uri: &Uri, headers: &HeaderMap, local: SocketAddr) -> String {
-    let named = headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
-    match named.filter(|host| !host.is_empty()).or(uri.authority().map(|host| host.as_str())) {
-        Some(host) => host.to_owned(),
-        None => local.to_string(),
+/// Where clients find the account, in parts.
+pub(crate) struct Endpoint<'a> {
+    scheme: &'static str,
+    /// Or all of it, if it was told.
+    host: Cow<'a, str>,
+    end: &'static str,
+}
+
+impl<'a> Endpoint<'a> {
+    /// Where this client came, unless something else is told.
+    pub(crate) fn new(told: Option<&'a str>, request: &'a Request) -> Endpoint<'a> {
+        if let Some(told) = told {
+            return Endpoint { scheme: "", host: Cow::Borrowed(told), end: "" };
+        }
+        let scheme = match request.scheme {
+            Scheme::Http => "http://",
+            Scheme::Https => "https://",
+        };
+        let host = host(&request.uri, &request.headers, request.local);
+        Endpoint { scheme, host, end: "/" }
+    }
+
+    pub(crate) fn parts(&self) -> [&str; 3] {
+        [self.scheme, &self.host, self.end]
     }
 }
 
-/// Where a client that came like this finds the account.
-pub(crate) fn endpoint(scheme: Scheme, host: &str) -> String {
-    match scheme {
-        Scheme::Http => format!("http://{host}/"),
-        Scheme::Https => format!("https://{host}/"),
+impl fmt::Display for Endpoint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().into_iter().try_for_each(|part| f.write_str(part))
+    }
+}
+
+/// Host and port as the client named them, or those of the socket for one that named none.
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap, local: SocketAddr) -> Cow<'a, str> {
+    let named = headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
+    match named.filter(|host| !host.is_empty()).or(uri.authority().map(|host| host.as_str())) {
+        Some(host) => Cow::Borrowed(host),
+        None => Cow::Owned(local.to_string()),
     }
 }
 

@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use http::{Method, StatusCode};
 use partita_engine::{Access, EncryptionKeyOp, Op, ScriptOp};
 
+use crate::activity::ActivityId;
+
 /// A request that was answered.
 pub(crate) struct Answered<'a> {
     /// None: nobody that is known.
@@ -19,7 +21,7 @@ pub(crate) struct Answered<'a> {
     pub(crate) path: &'a str,
     pub(crate) peer: SocketAddr,
     pub(crate) status: StatusCode,
-    pub(crate) activity_id: &'a str,
+    pub(crate) activity_id: &'a ActivityId,
     /// It changes what is not data.
     pub(crate) administers: bool,
 }
@@ -38,7 +40,7 @@ pub(crate) fn note(request: &Answered<'_>) {
         path = request.path,
         from = %request.peer,
         status = request.status.as_u16(),
-        activity_id = request.activity_id,
+        activity_id = request.activity_id.as_str(),
         refused,
     );
 }

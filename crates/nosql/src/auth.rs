@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method};
+use http::Method;
 use partita_engine::Access;
 use partita_gateway::auth::{
     self, AuthError, Issuer, Principal, Signed, is_bearer_token, is_resource_token, verify_bearer,
@@ -17,8 +17,8 @@ use partita_model::Result;
 
 use crate::credentials::Trust;
 use crate::error::Failure;
-use crate::headers;
-use crate::link::Address;
+use crate::headers::{self, Headers};
+use crate::link::{Address, LINKS_MAX};
 use crate::token;
 
 /// When a signature counts.
@@ -35,7 +35,7 @@ pub(crate) struct Window {
 pub(crate) fn authenticate(
     trust: &Trust,
     method: &Method,
-    headers: &HeaderMap,
+    headers: Headers<'_>,
     address: &Address<'_>,
     window: Window,
 ) -> Result<Access, Failure> {
@@ -55,13 +55,17 @@ pub(crate) fn authenticate(
         Err(_) if authorization.is_none() => return Err(AuthError::Missing.into()),
         signing => signing?,
     };
-    let links: Vec<&str> = signing.links.iter().map(AsRef::as_ref).collect();
+    let mut links = [""; LINKS_MAX];
+    for (place, link) in links.iter_mut().zip(&signing.links) {
+        *place = link;
+    }
+    let links = links.get(..signing.links.len()).unwrap_or_default();
     let mut refusal = None;
     for resource_type in signing.types.iter().flatten() {
         let signed = Signed {
             verb: method.as_str(),
             resource_type,
-            links: &links,
+            links,
             date: text(headers, &headers::DATE).unwrap_or_default(),
             http_date: text(headers, &http::header::DATE).unwrap_or_default(),
         };
@@ -77,7 +81,7 @@ pub(crate) fn authenticate(
 }
 
 /// The issuer that may have signed the request's token with a key that is not known here yet.
-pub(crate) fn unknown_key<'t>(trust: &'t Trust, headers: &HeaderMap) -> Option<&'t Issuer> {
+pub(crate) fn unknown_key<'t>(trust: &'t Trust, headers: Headers<'_>) -> Option<&'t Issuer> {
     let authorization = text(headers, &http::header::AUTHORIZATION);
     let token = authorization.filter(|text| is_bearer_token(text))?;
     auth::unknown_key(&trust.issuers, token)
@@ -90,13 +94,13 @@ fn access_of(principal: Principal) -> Access {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
+fn text<'a>(headers: Headers<'a>, name: &http::HeaderName) -> Option<&'a str> {
+    headers.value(name).and_then(|value| value.to_str().ok())
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue};
     use partita_gateway::auth::{Key, Keys};
     use partita_model::Value;
 
@@ -117,7 +121,8 @@ mod tests {
         }
         let method = text(row, "verb").parse().unwrap();
         let uri = text(row, "path").parse().unwrap();
-        authenticate(&Trust::of_keys(keys.clone()), &method, &headers, &Address::new(&uri), window)
+        let trust = Trust::of_keys(keys.clone());
+        authenticate(&trust, &method, Headers::new(&headers), &Address::new(&uri), window)
     }
 
     fn window(now: u64, skew_seconds_max: u64) -> Window {
@@ -165,10 +170,10 @@ mod tests {
         let uri = http::Uri::from_static("/dbs/%ff");
         let address = Address::new(&uri);
         let mut headers = HeaderMap::new();
-        let refused = authenticate(&keys, &Method::GET, &headers, &address, window);
+        let refused = authenticate(&keys, &Method::GET, Headers::new(&headers), &address, window);
         assert_eq!(refused.unwrap_err().status.as_u16(), 401);
         headers.insert(http::header::AUTHORIZATION, HeaderValue::from_static("x"));
-        let refused = authenticate(&keys, &Method::GET, &headers, &address, window);
+        let refused = authenticate(&keys, &Method::GET, Headers::new(&headers), &address, window);
         assert_eq!(refused.unwrap_err().status.as_u16(), 400);
     }
 }

@@ -6,8 +6,9 @@
 //! the principal.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use partita_engine::{RoleAssignment, Roles};
 use partita_gateway::auth::{Bearer, Issuer, Keys};
 
@@ -41,22 +42,27 @@ impl Trust {
 /// What is trusted now.
 #[derive(Debug)]
 pub struct Credentials {
-    current: RwLock<Arc<Trust>>,
+    current: ArcSwap<Trust>,
 }
 
 impl Credentials {
     /// Begins with these.
     pub fn new(trust: Trust) -> Credentials {
-        Credentials { current: RwLock::new(Arc::new(trust)) }
+        Credentials { current: ArcSwap::from_pointee(trust) }
     }
 
     /// What is trusted at this moment.
     pub fn current(&self) -> Arc<Trust> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        self.current.load_full()
+    }
+
+    /// The same for a moment: all requests look at it, and do not count themselves.
+    pub(crate) fn glance(&self) -> Guard<Arc<Trust>> {
+        self.current.load()
     }
 
     /// From now on these.
     pub fn replace(&self, trust: Trust) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(trust);
+        self.current.store(Arc::new(trust));
     }
 }

@@ -15,16 +15,17 @@
 //!
 //! [`NoSqlDoor`] in `service` strings these together; only it and `long_poll`, for readers of the
 //! change feed who wait, say `async`, all others are plain functions. `headers` holds every header
-//! name once, `account` answers `GET /`, `admin` is about partitions (`/_partita/`), `controls` is
-//! for those who test a program (faults, a clock that can be put forward), `session` and `text`
-//! write session tokens and other short header texts, `token` is what the resource tokens of
-//! permissions say.
+//! name once, `account` answers `GET /`, `activity` is the id of a request, `admin` is about
+//! partitions (`/_partita/`), `controls` is for those who test a program (faults, a clock that can
+//! be put forward), `session` and `text` write session tokens and other short header texts, `token`
+//! is what the resource tokens of permissions say.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
 //! Of the service's response headers, those that no client reads and that would only describe
 //! machinery we do not have (replica roles, transport ids, quorum sizes) are left out.
 
 mod account;
+mod activity;
 mod admin;
 mod audit;
 mod auth;

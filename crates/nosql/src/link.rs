@@ -27,6 +27,9 @@ use crate::feature::Feature;
 /// The deepest resource is an attachment: four kinds with an id each.
 const SEGMENTS_MAX: usize = 8;
 
+/// A link by name, and by resource id in two spellings.
+pub(crate) const LINKS_MAX: usize = 3;
+
 /// What a path addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
@@ -78,7 +81,7 @@ pub(crate) struct Address<'a> {
 pub(crate) struct Signing<'a> {
     /// Resource types, the usual one first.
     pub(crate) types: [Option<&'a str>; 2],
-    /// Links, the usual one first.
+    /// Links, the usual one first; at most [`LINKS_MAX`].
     pub(crate) links: Vec<Cow<'a, str>>,
 }
 
@@ -86,12 +89,13 @@ impl<'a> Address<'a> {
     /// Takes the path of a request apart, and for an item also what follows a question mark.
     pub(crate) fn new(uri: &'a Uri) -> Address<'a> {
         let address = Address::of_path(uri.path());
+        let Some(target) = uri.path_and_query().filter(|target| target.query().is_some()) else {
+            return address;
+        };
         let is_item = matches!(address.segments.as_slice(), ["dbs", _, "colls", _, "docs", _]);
-        match uri.path_and_query() {
-            Some(target) if is_item && !uri.path().ends_with('/') => {
-                Address::of_path(target.as_str())
-            }
-            _ => Address { query: uri.query(), ..address },
+        match is_item && !uri.path().ends_with('/') {
+            true => Address::of_path(target.as_str()),
+            false => Address { query: uri.query(), ..address },
         }
     }
 
@@ -356,18 +360,20 @@ impl<'a> Segments<'a> {
             tidy: true,
             cut: false,
         };
-        let mut offset = 0;
-        for piece in path.split('/') {
-            let end = offset + piece.len();
-            if !piece.is_empty() {
-                all.push(piece, offset, end);
+        let mut start = 0;
+        for (end, byte) in path.bytes().enumerate() {
+            if byte == b'/' {
+                all.push(path, start, end);
+                start = end + 1;
             }
-            offset = end + 1;
         }
+        all.push(path, start, path.len());
         all
     }
 
-    fn push(&mut self, piece: &'a str, start: usize, end: usize) {
+    /// Adds what is between two slashes, if there is anything.
+    fn push(&mut self, path: &'a str, start: usize, end: usize) {
+        let Some(piece) = path.get(start..end).filter(|piece| !piece.is_empty()) else { return };
         let (Some(slot), Some(slot_end)) =
             (self.pieces.get_mut(self.len), self.ends.get_mut(self.len))
         else {

@@ -1,41 +1,39 @@
 //! The door itself: authenticate, read the request, let the database do it, write the response.
 //!
-//! Operations on single items run right here, on the thread that
-//! read the request; pages and changes of the catalog go to the worker pool, and batches up to
-//! their commit.
+//! Operations on single items run right here, on the thread that read the request; pages and
+//! changes of the catalog go to the worker pool, and batches up to their commit. What need not wait
+//! is answered without a future: above all point reads, and everything that is refused.
 
 use std::future::Future;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
+use arc_swap::Guard;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use partita_engine::{
     Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
 use partita_gateway::{
-    Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Shutdown, Telemetry,
+    Answer, Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Shutdown,
+    Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
-use crate::account;
+use crate::account::{self, Endpoint};
+use crate::activity::ActivityId;
 use crate::audit::{self, Answered};
 use crate::auth::{self, Window};
 use crate::controls::{self, Controls, Strike, Subject};
 use crate::credentials::{Credentials, Trust};
 use crate::error::Failure;
-use crate::headers::{self, Headers};
+use crate::headers::Headers;
 use crate::link::Address;
-use crate::request::{self, Call, DatabaseCall, Incoming, Runs};
-use crate::response::{self, Failed, Frame};
-use crate::text::Text;
+use crate::request::{self, Call, DatabaseCall, Incoming, Runs, Shape};
+use crate::response::{self, Failed, Frame, Location};
 use crate::token::Issuer;
-
-/// The longest activity id that is repeated: a GUID, or what somebody uses instead.
-const ACTIVITY_ID_BYTES_MAX: usize = 128;
 
 /// What the door needs to know about its account.
 #[derive(Clone, Debug)]
@@ -68,11 +66,14 @@ pub struct NoSqlDoor {
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     request: &'a Request,
+    headers: Headers<'a>,
     address: &'a Address<'a>,
 }
 
-/// What is known of a request once it is answered, beside the answer.
+/// What is known of a request beside its answer.
 struct Told {
+    activity_id: ActivityId,
+    started_nanos: u64,
     operation: &'static str,
     charge: Charge,
     delivery: Delivery,
@@ -80,18 +81,40 @@ struct Told {
     who: Option<Access>,
     /// It changes what is not data.
     administers: bool,
+    /// How long it took, if the answer says so already.
+    sealed_nanos: Option<u64>,
 }
 
 impl Told {
-    fn nothing() -> Told {
+    fn nothing(activity_id: ActivityId, started_nanos: u64) -> Told {
         Told {
+            activity_id,
+            started_nanos,
             operation: "Refused",
             charge: Charge::default(),
             delivery: Delivery::default(),
             who: None,
             administers: false,
+            sealed_nanos: None,
         }
     }
+}
+
+/// How far a request came without waiting.
+enum Begun {
+    Answered(Response),
+    /// For the database.
+    Waits(Box<DatabaseCall>, Arc<Trust>),
+    /// For an issuer: its token may be signed with a key that it has published since. Then the
+    /// request, whose body this is, begins anew.
+    Renews(partita_gateway::auth::Issuer, Bytes),
+}
+
+/// Keys are asked for once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    First,
+    Last,
 }
 
 impl NoSqlDoor {
@@ -120,88 +143,124 @@ impl NoSqlDoor {
         self.clock.monotonic_nanos()
     }
 
-    async fn answer(&self, mut request: Request) -> Response {
-        let started = self.nanos();
-        let activity_id = self.activity_id(&request.headers);
-        let body = std::mem::take(&mut request.body);
-        let mut told = Told::nothing();
-        let mut response = match self.serve(&request, body, &mut told).await {
-            Ok(response) => response,
-            Err(failed) => {
-                let Failed { failure, headers } = *failed;
-                let activity_id = activity_id.to_str().unwrap_or_default();
-                if failure.status.is_server_error() {
-                    log_failure(&failure, told.operation, activity_id);
-                }
-                response::failure(&failure, headers, activity_id, request.uri.path())
+    /// The last station: what every answer tells, and what is noted of it.
+    fn conclude(
+        &self,
+        request: &Request,
+        answered: Result<Response, Box<Failed>>,
+        told: Told,
+    ) -> Response {
+        let Told { activity_id, operation, charge, .. } = &told;
+        let mut response = answered.unwrap_or_else(|failed| {
+            let Failed { failure, headers } = *failed;
+            let activity_id = activity_id.as_str();
+            if failure.status.is_server_error() {
+                log_failure(&failure, operation, activity_id);
             }
-        };
+            response::failure(&failure, headers, activity_id, request.uri.path())
+        });
         audit::note(&Answered {
             who: told.who.as_ref(),
-            operation: told.operation,
+            operation,
             method: &request.method,
             path: request.uri.path(),
             peer: request.peer,
             status: response.status,
-            activity_id: activity_id.to_str().unwrap_or_default(),
+            activity_id,
             administers: told.administers,
         });
-        let nanos = self.nanos().saturating_sub(started);
-        response::seal(&mut response, activity_id, told.charge, nanos);
+        let nanos = told.sealed_nanos.unwrap_or_else(|| {
+            let nanos = self.nanos().saturating_sub(told.started_nanos);
+            response::seal(&mut response, activity_id, *charge, nanos);
+            nanos
+        });
         response.delivery = told.delivery;
         let (status, seconds) = (response.status.as_u16(), nanos as f64 / 1e9);
-        self.telemetry.observe("nosql", told.operation, status, seconds, told.charge.0);
+        self.telemetry.observe("nosql", operation, status, seconds, charge.0);
         response
     }
 
-    async fn serve(
+    /// Everything up to where a request may have to wait.
+    fn begin(
         &self,
         request: &Request,
+        headers: Headers<'_>,
         body: Bytes,
+        attempt: Attempt,
         told: &mut Told,
-    ) -> Result<Response, Box<Failed>> {
-        let Request { method, uri, headers, .. } = request;
+    ) -> Result<Begun, Box<Failed>> {
+        let Request { method, uri, .. } = request;
         if let Some(target) = controls::route(uri.path()) {
             told.operation = "Controls";
             told.administers = *method != Method::GET;
             let controls = self.settings.controls.as_ref().ok_or_else(controls::switched_off)?;
-            return Ok(controls.answer(&target, request, &body)?);
+            return Ok(Begun::Answered(controls.answer(&target, request, &body)?));
         }
         let address = Address::new(uri);
-        let trust = self.settings.credentials.current();
-        let asker = Asker { request, address: &address };
+        let trust = self.settings.credentials.glance();
+        let asker = Asker { request, headers, address: &address };
         let access = match self.authenticate(&trust, asker, Duration::ZERO) {
             Ok(access) => access,
-            Err(refused) => self.authenticate_by_new_keys(&trust, asker, refused).await?,
+            Err(refused) => match auth::unknown_key(&trust, headers) {
+                Some(issuer) if attempt == Attempt::First => {
+                    return Ok(Begun::Renews(issuer.clone(), body));
+                }
+                Some(_) | None => return Err(refused.into()),
+            },
         };
         told.who = Some(access.clone());
         self.database.check_access(&access)?;
-        let incoming = Incoming { method, headers: Headers(headers), body };
+        let incoming = Incoming { method, headers, body };
         let account = self.settings.default_consistency;
-        match request::read(address.link()?, incoming, access, account)? {
-            Call::Database(call) => {
-                (told.operation, _) = request::profile(&call.op);
-                told.administers = audit::administers(&call.op);
-                if let Some(strike) = self.strike(&address, told.operation, headers) {
-                    told.delivery = strike.delivery;
-                    if let Some(failure) = strike.failure {
-                        return Err(failure.into());
-                    }
-                    if strike.unserved {
-                        return Ok(response::empty(StatusCode::OK, HeaderMap::new()));
-                    }
-                }
-                let mut response = self.perform(*call, asker, &trust, told).await?;
-                if method == Method::GET {
-                    let location = self.endpoint(request) + uri.path().trim_start_matches('/');
-                    headers::put(&mut response.headers, header::CONTENT_LOCATION, location);
-                }
-                Ok(response)
-            }
+        let call = match request::read(address.link()?, incoming, access, account)? {
+            Call::Database(call) => call,
             Call::Account => {
                 told.operation = "ReadAccount";
-                let document = account::document(&self.endpoint(request), account);
-                Ok(response::with_body(StatusCode::OK, HeaderMap::new(), document))
+                let document = account::document(&self.endpoint(request).to_string(), account);
+                let response = response::with_body(StatusCode::OK, HeaderMap::new(), document);
+                return Ok(Begun::Answered(response));
+            }
+        };
+        (told.operation, _) = request::profile(&call.op);
+        told.administers = audit::administers(&call.op);
+        if let Some(strike) = self.strike(&address, told.operation, headers) {
+            told.delivery = strike.delivery;
+            if let Some(failure) = strike.failure {
+                return Err(failure.into());
+            }
+            if strike.unserved {
+                let response = response::empty(StatusCode::OK, HeaderMap::new());
+                return Ok(Begun::Answered(response));
+            }
+        }
+        match self.database.execute_now(&call.op, &call.context) {
+            Some(reply) => {
+                self.respond((reply, call.shape, None), asker, &trust, told).map(Begun::Answered)
+            }
+            None => Ok(Begun::Waits(call, Guard::into_inner(trust))),
+        }
+    }
+
+    /// Everything after that.
+    async fn go_on(
+        &self,
+        mut begun: Begun,
+        request: &Request,
+        told: &mut Told,
+    ) -> Result<Response, Box<Failed>> {
+        let headers = Headers::new(&request.headers);
+        loop {
+            match begun {
+                Begun::Answered(response) => return Ok(response),
+                Begun::Waits(call, trust) => {
+                    let address = Address::new(&request.uri);
+                    let asker = Asker { request, headers, address: &address };
+                    return self.perform(*call, asker, &trust, told).await;
+                }
+                Begun::Renews(issuer, body) => {
+                    issuer.renew(self.clock.unix_millis() / 1_000).await;
+                    begun = self.begin(request, headers, body, Attempt::Last, told)?;
+                }
             }
         }
     }
@@ -222,20 +281,8 @@ impl NoSqlDoor {
             },
             skew_seconds_max: self.settings.clock_skew_seconds.saturating_add(waited.as_secs()),
         };
-        let Asker { request, address } = asker;
-        auth::authenticate(trust, &request.method, &request.headers, address, window)
-    }
-
-    /// A token may have been signed with a key that its issuer has published since.
-    async fn authenticate_by_new_keys(
-        &self,
-        trust: &Trust,
-        asker: Asker<'_>,
-        refused: Failure,
-    ) -> Result<Access, Failure> {
-        let issuer = auth::unknown_key(trust, &asker.request.headers).ok_or(refused)?;
-        issuer.renew(self.clock.unix_millis() / 1_000).await;
-        self.authenticate(trust, asker, Duration::ZERO)
+        let Asker { request, headers, address } = asker;
+        auth::authenticate(trust, &request.method, headers, address, window)
     }
 
     /// What is trusted at this moment.
@@ -243,15 +290,9 @@ impl NoSqlDoor {
         self.settings.credentials.current()
     }
 
-    /// Where clients find the account: where this one came, unless something else is told.
-    fn endpoint(&self, request: &Request) -> String {
-        match &self.settings.public_endpoint {
-            Some(endpoint) => endpoint.clone(),
-            None => {
-                let host = account::host(&request.uri, &request.headers, request.local);
-                account::endpoint(request.scheme, &host)
-            }
-        }
+    /// Where clients find the account.
+    fn endpoint<'a>(&'a self, request: &'a Request) -> Endpoint<'a> {
+        Endpoint::new(self.settings.public_endpoint.as_deref(), request)
     }
 
     /// The fault that somebody ordered for a request like this.
@@ -259,11 +300,11 @@ impl NoSqlDoor {
         &self,
         address: &Address<'_>,
         operation: &str,
-        headers: &HeaderMap,
+        headers: Headers<'_>,
     ) -> Option<Strike> {
         let controls = self.settings.controls.as_ref()?;
         let (database, container) = address.names();
-        let client = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let client = headers.value(&header::USER_AGENT).and_then(|value| value.to_str().ok());
         let subject = Subject {
             database: database.as_deref(),
             container: container.as_deref(),
@@ -299,6 +340,7 @@ impl NoSqlDoor {
             }
             op => self.execute(op, context, runs).await?,
         };
+        // Also if the sizes cannot be told.
         told.charge = reply.charge;
         let statistics = match sized {
             Some((container, context)) if reply.result.is_ok() => {
@@ -306,9 +348,31 @@ impl NoSqlDoor {
             }
             _ => None,
         };
+        self.respond((reply, shape, statistics), asker, trust, told)
+    }
+
+    /// From the database's reply to the answer.
+    fn respond(
+        &self,
+        (reply, shape, statistics): (Reply, Shape, Option<Vec<PartitionStatistics>>),
+        Asker { request, address, .. }: Asker<'_>,
+        trust: &Trust,
+        told: &mut Told,
+    ) -> Result<Response, Box<Failed>> {
+        told.charge = reply.charge;
+        let nanos = self.nanos().saturating_sub(told.started_nanos);
+        let location = (request.method == Method::GET)
+            .then(|| Location { endpoint: self.endpoint(request), path: request.uri.path() });
         let tokens = Issuer { keys: &trust.keys, clock: &*self.clock };
-        let frame = Frame { address: asker.address, tokens, shape, statistics };
-        response::reply(reply, &frame)
+        let activity_id = &told.activity_id;
+        let frame = Frame { address, activity_id, location, nanos, tokens, shape, statistics };
+        match response::reply(reply, &frame)? {
+            response::Answered::Open(response) => Ok(response),
+            response::Answered::Sealed(response) => {
+                told.sealed_nanos = Some(nanos);
+                Ok(response)
+            }
+        }
     }
 
     pub(crate) async fn execute(
@@ -362,33 +426,23 @@ impl NoSqlDoor {
             other => Err(Error::internal(format!("statistics answered with {other:?}"))),
         }
     }
-
-    /// The client's activity id, or a new GUID.
-    fn activity_id(&self, headers: &HeaderMap) -> HeaderValue {
-        match headers.get(headers::ACTIVITY_ID) {
-            Some(value)
-                if !value.is_empty()
-                    && value.len() <= ACTIVITY_ID_BYTES_MAX
-                    && value.to_str().is_ok() =>
-            {
-                value.clone()
-            }
-            _ => self.new_activity_id(),
-        }
-    }
-
-    fn new_activity_id(&self) -> HeaderValue {
-        let (high, low) = (self.entropy.next_u64(), self.entropy.next_u64());
-        // Version 4, variant 1: random.
-        let (high, low) = (high & !0xF000 | 0x4000, low & !(0b11 << 62) | 1 << 63);
-        let guid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-        Text::new().guid(&guid).value()
-    }
 }
 
 impl Door for NoSqlDoor {
-    fn handle(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + Send + '_>> {
-        Box::pin(self.answer(request))
+    fn handle(&self, mut request: Request) -> Answer<'_> {
+        let body = std::mem::take(&mut request.body);
+        let headers = Headers::new(&request.headers);
+        let mut told = Told::nothing(ActivityId::of(headers, &*self.entropy), self.nanos());
+        match self.begin(&request, headers, body, Attempt::First, &mut told) {
+            Ok(Begun::Answered(response)) => {
+                Answer::Now(self.conclude(&request, Ok(response), told))
+            }
+            Err(failed) => Answer::Now(self.conclude(&request, Err(failed), told)),
+            Ok(begun) => Answer::Later(Box::pin(async move {
+                let answered = self.go_on(begun, &request, &mut told).await;
+                self.conclude(&request, answered, told)
+            })),
+        }
     }
 
     fn refuse(&self, refusal: Refusal) -> Response {
@@ -404,10 +458,10 @@ impl Door for NoSqlDoor {
             _ => refusal.to_string(),
         };
         let failure = Failure::from(Error::new(kind, message));
-        let activity_id = self.new_activity_id();
-        let text = activity_id.to_str().unwrap_or_default();
+        let activity_id = ActivityId::new(&*self.entropy);
+        let text = activity_id.as_str();
         let mut response = response::failure(&failure, HeaderMap::new(), text, "");
-        response::seal(&mut response, activity_id, Charge::default(), 0);
+        response::seal(&mut response, &activity_id, Charge::default(), 0);
         response
     }
 }

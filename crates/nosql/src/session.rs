@@ -5,14 +5,13 @@
 //! never written, since SDKs refuse it. Reading a token is the engine's: it alone knows which range
 //! descends from which.
 
-use http::HeaderValue;
 use partita_engine::Served;
 
 use crate::text::Text;
 
 /// The token after a request that this partition served.
-pub(crate) fn token(served: &Served) -> HeaderValue {
-    Text::new().number(u64::from(served.range_id)).str(":-1#").number(served.lsn.0).value()
+pub(crate) fn token(served: &Served) -> Text {
+    Text::new().number(u64::from(served.range_id)).str(":-1#").number(served.lsn.0)
 }
 
 #[cfg(test)]
@@ -24,8 +23,8 @@ mod tests {
     #[test]
     fn a_token_names_range_version_and_lsn() {
         let served = |range_id, lsn| Served { range_id, lsn: Lsn(lsn), item_lsn: None };
-        assert_eq!(token(&served(3, 42)), "3:-1#42");
-        let last = token(&served(u32::MAX, u64::MAX));
+        assert_eq!(token(&served(3, 42)).value(), "3:-1#42");
+        let last = token(&served(u32::MAX, u64::MAX)).value();
         assert_eq!(last, "4294967295:-1#18446744073709551615");
     }
 }

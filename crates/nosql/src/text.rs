@@ -10,7 +10,17 @@ use partita_model::{Charge, Etag};
 /// The longest text is a quoted GUID of 38 characters, or a session token of 34.
 const BYTES_MAX: usize = 48;
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
+/// A byte in hexadecimal.
+const HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut hex = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        hex[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    hex
+};
 
 /// A text in the making.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +34,8 @@ impl Text {
         Text { bytes: [0; BYTES_MAX], len: 0 }
     }
 
-    pub(crate) fn str(mut self, text: &str) -> Text {
-        for byte in text.bytes() {
-            self.push(byte);
-        }
-        self
+    pub(crate) fn str(self, text: &str) -> Text {
+        self.ascii(text.as_bytes())
     }
 
     pub(crate) fn number(self, number: u64) -> Text {
@@ -36,10 +43,10 @@ impl Text {
     }
 
     /// A number with leading zeros up to this many digits.
-    pub(crate) fn digits(mut self, mut number: u64, digits_min: usize) -> Text {
-        let mut reversed = [b'0'; 20];
+    pub(crate) fn digits(self, mut number: u64, digits_min: usize) -> Text {
+        let mut digits = [b'0'; 20];
         let mut len = 0;
-        for digit in &mut reversed {
+        for digit in digits.iter_mut().rev() {
             if number == 0 && len >= digits_min {
                 break;
             }
@@ -47,58 +54,63 @@ impl Text {
             number /= 10;
             len += 1;
         }
-        for digit in reversed.iter().take(len).rev() {
-            self.push(*digit);
-        }
-        self
+        self.ascii(digits.get(digits.len() - len..).unwrap_or_default())
     }
 
     /// Sixteen bytes as a GUID.
-    pub(crate) fn guid(mut self, bytes: &[u8; 16]) -> Text {
-        for (index, byte) in bytes.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                self.push(b'-');
-            }
-            self.push(HEX[usize::from(byte >> 4)]);
-            self.push(HEX[usize::from(byte & 15)]);
+    pub(crate) fn guid(self, bytes: &[u8; 16]) -> Text {
+        /// Where each byte is written; what is left between them are the dashes.
+        const AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+        let mut text = [b'-'; 36];
+        for (byte, at) in bytes.iter().zip(AT) {
+            let [high, low] = HEX[usize::from(*byte)];
+            (text[at], text[at + 1]) = (high, low);
         }
-        self
+        self.ascii(&text)
     }
 
     pub(crate) fn value(&self) -> HeaderValue {
-        let written = self.bytes.get(..self.len).unwrap_or_default();
-        HeaderValue::from_bytes(written).expect("texts are made of printable ASCII characters")
+        HeaderValue::from_bytes(self.as_bytes())
+            .expect("texts are made of printable ASCII characters")
     }
 
-    fn push(&mut self, byte: u8) {
-        if let Some(slot) = self.bytes.get_mut(self.len) {
-            *slot = byte;
-            self.len += 1;
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Adds as much as there is room for.
+    fn ascii(mut self, text: &[u8]) -> Text {
+        let room = self.bytes.get_mut(self.len..).unwrap_or_default();
+        let len = text.len().min(room.len());
+        if let (Some(room), Some(text)) = (room.get_mut(..len), text.get(..len)) {
+            room.copy_from_slice(text);
+            self.len += len;
         }
+        self
     }
 }
 
 /// An ETag in its quotes.
-pub(crate) fn etag(etag: &Etag) -> HeaderValue {
-    Text::new().str("\"").guid(&etag.0).str("\"").value()
+pub(crate) fn etag(etag: &Etag) -> Text {
+    Text::new().str("\"").guid(&etag.0).str("\"")
 }
 
 /// A charge with two decimals at most.
-pub(crate) fn charge(charge: Charge) -> HeaderValue {
+pub(crate) fn charge(charge: Charge) -> Text {
     let hundredths = (charge.0 * 100.0).round_ties_even() as u64;
     let (whole, rest) = (hundredths / 100, hundredths % 100);
     let text = Text::new().number(whole);
     match rest {
-        0 => text.value(),
-        tenths if tenths % 10 == 0 => text.str(".").number(tenths / 10).value(),
-        rest => text.str(".").digits(rest, 2).value(),
+        0 => text,
+        tenths if tenths % 10 == 0 => text.str(".").number(tenths / 10),
+        rest => text.str(".").digits(rest, 2),
     }
 }
 
 /// A duration in milliseconds with three decimals.
-pub(crate) fn millis(nanos: u64) -> HeaderValue {
+pub(crate) fn millis(nanos: u64) -> Text {
     let micros = nanos / 1_000;
-    Text::new().number(micros / 1_000).str(".").digits(micros % 1_000, 3).value()
+    Text::new().number(micros / 1_000).str(".").digits(micros % 1_000, 3)
 }
 
 #[cfg(test)]
@@ -117,21 +129,21 @@ mod tests {
     #[test]
     fn etags_are_written_as_the_model_writes_them() {
         let tag = Etag([0, 1, 0x7f, 0x80, 0xff, 5, 6, 7, 8, 9, 0xab, 11, 12, 13, 14, 0xf0]);
-        assert_eq!(etag(&tag), tag.quoted());
+        assert_eq!(etag(&tag).value(), tag.quoted());
     }
 
     #[test]
     fn charges_are_written_as_the_model_writes_them() {
         for ru in [0.0, 1.0, 1.1, 5.71, 2.999, 10.05, 0.125, 400.5, 1_234.56, 100.0] {
-            assert_eq!(charge(Charge(ru)), Charge(ru).to_string());
+            assert_eq!(charge(Charge(ru)).value(), Charge(ru).to_string());
         }
     }
 
     #[test]
     fn durations_are_decimal_milliseconds() {
-        assert_eq!(millis(0), "0.000");
-        assert_eq!(millis(1_234_567), "1.234");
-        assert_eq!(millis(2_000_000_999), "2000.000");
+        assert_eq!(millis(0).value(), "0.000");
+        assert_eq!(millis(1_234_567).value(), "1.234");
+        assert_eq!(millis(2_000_000_999).value(), "2000.000");
     }
 
     #[test]

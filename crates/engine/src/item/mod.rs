@@ -185,7 +185,8 @@ impl Database {
     ) -> Result<Option<Current>> {
         let Some(stored) = view.get(Space::Items, &place.item_key)? else { return Ok(None) };
         let record = ItemRecord::decode(&stored.value)?;
-        let live = !record.expired(place.container.definition.default_ttl, self.now_seconds());
+        let ttl = place.container.definition.default_ttl;
+        let live = ttl.is_none() || !record.expired(ttl, self.now_seconds());
         if let (true, Some(served)) = (live, work.served.as_mut()) {
             served.item_lsn = Some(stored.lsn);
         }

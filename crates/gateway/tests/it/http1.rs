@@ -83,13 +83,13 @@ async fn a_request_line_with_an_address_sets_the_host() {
 async fn a_panic_in_the_door_ends_only_its_request() {
     let server = start(|_| {});
     let mut client = server.connect().await;
-    for path in ["/panic", "/panic-later"] {
+    for path in ["/panic", "/panic-later", "/panic-now"] {
         let reply = client.get(path).await;
         assert_eq!(reply.status, 500);
         assert!(reply.text().starts_with("refused: an internal error"), "{}", reply.text());
     }
     assert_eq!(client.get("/after").await.status, 200);
-    server.metric("partita_panics_total 2").await;
+    server.metric("partita_panics_total 3").await;
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! A server with a door made for tests, and a client that can misbehave.
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,8 +9,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::{HeaderValue, StatusCode};
 use partita_gateway::{
-    Certificate, CertificateSource, Delivery, Door, Drained, Listen, Refusal, Request, Response,
-    Server, ServerSettings, ServiceStatus, Services, Shutdown, Telemetry,
+    Answer, Certificate, CertificateSource, Delivery, Door, Drained, Listen, Refusal, Request,
+    Response, Server, ServerSettings, ServiceStatus, Services, Shutdown, Telemetry,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -76,8 +74,12 @@ fn echo(request: &Request) -> Response {
 }
 
 impl Door for TestDoor {
-    fn handle(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + Send + '_>> {
-        Box::pin(self.answer(request))
+    fn handle(&self, request: Request) -> Answer<'_> {
+        match request.uri.path() {
+            "/now" => Answer::Now(echo(&request)),
+            "/panic-now" => panic!("the door broke at once"),
+            _ => Answer::Later(Box::pin(self.answer(request))),
+        }
     }
 
     fn refuse(&self, refusal: Refusal) -> Response {

@@ -57,7 +57,7 @@ mod tests {
             map.insert(name.clone(), HeaderValue::from_static(text));
         }
         let container = ContainerPath { database: "d".into(), container: "c".into() };
-        match changes(container, Headers(&map))? {
+        match changes(container, Headers::new(&map))? {
             Op::ReadChanges { request, .. } => Ok(*request),
             other => panic!("{other:?}"),
         }

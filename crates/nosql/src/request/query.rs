@@ -197,17 +197,18 @@ mod tests {
 
     #[test]
     fn a_continuation_is_limited_in_kilobytes() {
-        let read = |text| token_bytes_max(Headers(&with(&[(headers::CONTINUATION_KB_MAX, text)])));
+        let read =
+            |text| token_bytes_max(Headers::new(&with(&[(headers::CONTINUATION_KB_MAX, text)])));
         assert_eq!(read("1"), Ok(Some(1024)));
         assert_eq!(read("0"), Ok(None));
-        assert_eq!(token_bytes_max(Headers(&HeaderMap::new())), Ok(None));
+        assert_eq!(token_bytes_max(Headers::new(&HeaderMap::new())), Ok(None));
         assert!(read("-1").is_err() && read("x").is_err());
     }
 
     #[test]
     fn the_newer_form_of_index_metrics_wins() {
         let read = |pairs: &[(HeaderName, &'static str)]| {
-            shape(Headers(&with(pairs))).map(|shape| shape.query.index_metrics)
+            shape(Headers::new(&with(pairs))).map(|shape| shape.query.index_metrics)
         };
         let (v1, v2) = (headers::POPULATE_INDEX_METRICS, headers::POPULATE_INDEX_METRICS_V2);
         assert_eq!(read(&[]), Ok(None));
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn only_two_ways_of_serving_are_known() {
-        let read = |text| serving(Headers(&with(&[(headers::QUERY_SERVING, text)])));
+        let read = |text| serving(Headers::new(&with(&[(headers::QUERY_SERVING, text)])));
         assert_eq!(read("global"), Ok(Serving::Global));
         assert_eq!(read("Service"), Ok(Serving::AsService));
         assert!(read("local").unwrap_err().message.contains("'local'"));

@@ -2,23 +2,28 @@
 //!
 //! A reply's facts become headers here for errors as well as for successes: SDKs learn their
 //! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
-//! parsed or copied. `partitions` writes what is told of a container's partitions, `query` what is
-//! told of a query, `changes` the change feed.
+//! parsed or copied. `item` writes the answer that carries an item, `partitions` what is told of a
+//! container's partitions, `query` what is told of a query, `changes` the change feed.
 
 mod admin;
 mod batch;
 mod changes;
+mod item;
 mod partitions;
 mod query;
 
+use std::borrow::Cow;
+
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use partita_engine::{
     Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply, Served,
 };
 use partita_gateway::Response;
 use partita_model::{Charge, Etag, IndexingMode, Object, ScriptKind, Value};
 
+use crate::account::Endpoint;
+use crate::activity::ActivityId;
 use crate::error::Failure;
 use crate::headers;
 use crate::link::{Address, encode};
@@ -32,13 +37,48 @@ const HEADERS_CAPACITY: usize = 24;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// What every response tells in the same words.
+const EVERYWHERE: [(HeaderName, HeaderValue); 6] = [
+    (headers::VERSION, HeaderValue::from_static("2020-07-15")),
+    (headers::SCHEMA_VERSION, HeaderValue::from_static("1.19")),
+    (headers::SERVICE_VERSION, HeaderValue::from_static("version=2.14.0.0")),
+    (headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.0.0")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache")),
+    (header::SERVER, HeaderValue::from_static("Microsoft-HTTPAPI/2.0")),
+];
+
 /// What the answer to a request refers to.
 pub(crate) struct Frame<'a> {
     pub(crate) address: &'a Address<'a>,
+    pub(crate) activity_id: &'a ActivityId,
+    /// What was read, for answers to reads.
+    pub(crate) location: Option<Location<'a>>,
+    /// How long the request took.
+    pub(crate) nanos: u64,
     pub(crate) tokens: Issuer<'a>,
     pub(crate) shape: Shape,
     /// Sizes of the container's partitions, where the client asked for them.
     pub(crate) statistics: Option<Vec<PartitionStatistics>>,
+}
+
+/// The URL of what was read.
+pub(crate) struct Location<'a> {
+    pub(crate) endpoint: Endpoint<'a>,
+    pub(crate) path: &'a str,
+}
+
+impl Location<'_> {
+    fn parts(&self) -> [&str; 4] {
+        let [scheme, host, end] = self.endpoint.parts();
+        [scheme, host, end, self.path.trim_start_matches('/')]
+    }
+}
+
+/// The answer to a request, with all its headers or without those that every answer has: see
+/// [`seal`].
+pub(crate) enum Answered {
+    Sealed(Response),
+    Open(Response),
 }
 
 /// A failed request: why, and what its response tells all the same.
@@ -55,7 +95,21 @@ impl<E: Into<Failure>> From<E> for Box<Failed> {
 }
 
 /// A reply that went well, or its error for [`failure`]; the headers are for both.
-pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>> {
+pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Answered, Box<Failed>> {
+    if let Some(headers) = item::headers(&reply, frame)
+        && let Ok(Outcome::Item { body: ItemBody(body), change, .. }) = reply.result
+    {
+        return Ok(Answered::Sealed(Response::with_headers(status_of(change), headers, body)));
+    }
+    let mut response = other_reply(reply, frame)?;
+    if let Some(location) = &frame.location {
+        let location = location.parts().concat();
+        headers::put(&mut response.headers, header::CONTENT_LOCATION, location);
+    }
+    Ok(Answered::Open(response))
+}
+
+fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>> {
     let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
     let container = reply.container.as_deref();
     if let Some(served) = &reply.served {
@@ -104,17 +158,14 @@ pub(crate) fn with_body(
 }
 
 /// What every response tells.
-pub(crate) fn seal(response: &mut Response, activity_id: HeaderValue, charge: Charge, nanos: u64) {
+pub(crate) fn seal(response: &mut Response, activity_id: &ActivityId, charge: Charge, nanos: u64) {
     let headers = &mut response.headers;
-    headers.insert(headers::ACTIVITY_ID, activity_id);
-    headers.insert(headers::REQUEST_CHARGE, text::charge(charge));
-    headers.insert(headers::REQUEST_DURATION, text::millis(nanos));
-    headers.insert(headers::VERSION, HeaderValue::from_static("2020-07-15"));
-    headers.insert(headers::SCHEMA_VERSION, HeaderValue::from_static("1.19"));
-    headers.insert(headers::SERVICE_VERSION, HeaderValue::from_static("version=2.14.0.0"));
-    headers.insert(headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.0.0"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache"));
-    headers.insert(header::SERVER, HeaderValue::from_static("Microsoft-HTTPAPI/2.0"));
+    headers.insert(headers::ACTIVITY_ID, activity_id.value());
+    headers.insert(headers::REQUEST_CHARGE, text::charge(charge).value());
+    headers.insert(headers::REQUEST_DURATION, text::millis(nanos).value());
+    for (name, value) in EVERYWHERE {
+        headers.insert(name, value);
+    }
 }
 
 fn success(
@@ -270,7 +321,7 @@ fn item(
     mut headers: HeaderMap,
     shape: Shape,
 ) -> Response {
-    headers.insert(header::ETAG, text::etag(etag));
+    headers.insert(header::ETAG, text::etag(etag).value());
     if shape.minimal && change != Change::None {
         return empty(status_of(change), headers);
     }
@@ -279,7 +330,7 @@ fn item(
 
 /// A database, container or offer.
 fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Response {
-    headers.insert(header::ETAG, text::etag(etag));
+    headers.insert(header::ETAG, text::etag(etag).value());
     with_body(status_of(change), headers, body.to_json())
 }
 
@@ -384,7 +435,7 @@ fn put_page(headers: &mut HeaderMap, count: usize, continuation: Option<String>)
 fn put_served(headers: &mut HeaderMap, served: &Served) {
     let lsn = HeaderValue::from(served.lsn.0);
     headers.insert(headers::RANGE_ID, HeaderValue::from(served.range_id));
-    headers.insert(headers::SESSION_TOKEN, session::token(served));
+    headers.insert(headers::SESSION_TOKEN, session::token(served).value());
     headers.insert(headers::GLOBAL_COMMITTED_LSN, lsn.clone());
     headers.insert(headers::QUORUM_ACKED_LSN, lsn.clone());
     headers.insert(headers::LOCAL_LSN, lsn.clone());
@@ -397,20 +448,21 @@ fn put_served(headers: &mut HeaderMap, served: &Served) {
     }
 }
 
-/// The container, by resource id and by name. Clients find their session by the name as they wrote
-/// it, so a path that used the names is repeated as it came.
+/// The container, by resource id and by name.
 fn put_owner(headers: &mut HeaderMap, container: &Container, address: &Address<'_>) {
-    headers::put(headers, headers::CONTENT_PATH, container.rid.to_string());
+    headers::put(headers, headers::CONTENT_PATH, container.rid.to_text());
+    headers::put(headers, headers::ALT_CONTENT_PATH, alternative_path(container, address));
+}
+
+/// The container by name. Clients find their session by the name as they wrote it, so a path that
+/// used the names is repeated as it came.
+fn alternative_path<'a>(container: &Container, address: &Address<'a>) -> Cow<'a, str> {
     let (database, name) = (&container.database.name, &container.definition.name);
-    let raw = address.raw_container().filter(|_| address.is_by_names(database, name));
-    match raw.map(HeaderValue::from_str) {
-        Some(Ok(raw)) => {
-            headers.insert(headers::ALT_CONTENT_PATH, raw);
-        }
-        _ => {
-            let path = format!("dbs/{}/colls/{}", encode(database), encode(name));
-            headers::put(headers, headers::ALT_CONTENT_PATH, path);
-        }
+    let is_visible = |raw: &&str| raw.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let raw = address.raw_container().filter(is_visible);
+    match raw.filter(|_| address.is_by_names(database, name)) {
+        Some(raw) => Cow::Borrowed(raw),
+        None => Cow::Owned(format!("dbs/{}/colls/{}", encode(database), encode(name))),
     }
 }
 

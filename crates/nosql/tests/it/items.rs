@@ -40,6 +40,44 @@ fn check_item_headers(answer: &Answer, partitions: usize) {
     }
 }
 
+/// The headers of an answer, but for those that say how long it took and what is in it.
+fn comparable_headers(answer: &Answer) -> Vec<(String, String)> {
+    let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
+    let all = answer.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+    let own = ["x-ms-request-duration-ms", "content-type"];
+    let mut found: Vec<_> = all.filter(|(name, _)| !own.contains(&name.as_str())).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn an_answer_with_an_item_has_the_headers_of_one_without() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        for n in 0..20 {
+            let (path, key) = (format!("{DOCS}/{n}"), format!(r#"["key{n}"]"#));
+            let body = format!(r#"{{"id":"{n}","pk":"key{n}"}}"#);
+            world.post(DOCS, &body).key(&key).expect(201);
+            let get = || world.get(&path).key(&key).header("x-ms-activity-id", "mine");
+            let whole = get().expect(200);
+            let etag = whole.header("etag").unwrap();
+            let unmodified = get().header("if-none-match", etag).expect(304);
+            assert_eq!(comparable_headers(&whole), comparable_headers(&unmodified));
+            assert_eq!(whole.header("content-type"), Some("application/json"));
+            let location = format!("http://127.0.0.1:8081{path}");
+            assert_eq!(whole.header("content-location"), Some(location.as_str()));
+            assert_eq!(whole.header("x-ms-activity-id"), Some("mine"));
+
+            let put = || world.put(&path, &body).key(&key);
+            let names = |answer: &Answer| -> Vec<String> {
+                comparable_headers(answer).into_iter().map(|(name, _)| name).collect()
+            };
+            let minimal = put().header("prefer", "return=minimal").expect(200);
+            assert_eq!(names(&put().expect(200)), names(&minimal));
+        }
+    }
+}
+
 #[test]
 fn an_item_lives_from_create_to_delete() {
     for (throughput, partitions) in PARTITIONS {

@@ -272,7 +272,7 @@ impl<'w> Ask<'w> {
 
     pub(crate) fn send(self) -> Answer {
         let door = &self.world.door;
-        Answer::of(block_on(door.handle(self.request())))
+        Answer::of(block_on(door.handle(self.request()).response()))
     }
 
     /// The request as it arrives at the door.

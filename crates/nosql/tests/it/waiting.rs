@@ -20,8 +20,10 @@ fn feed(world: &World) -> Ask<'_> {
     world.get(DOCS).header("a-im", "Incremental Feed")
 }
 
+type Waiting<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
 /// Polls once: it must not be over.
-async fn still_waits(waiting: &mut Pin<Box<dyn Future<Output = Response> + Send + '_>>) {
+async fn still_waits(waiting: &mut Waiting<'_>) {
     let polled = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
     assert!(polled.await, "it should wait");
 }
@@ -38,7 +40,7 @@ fn woken<'w>(
     let ask = feed(world).header("if-none-match", end).header("prefer", "wait=60");
     let request = authorize(ask).request();
     Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-        let mut waiting = world.door().handle(request);
+        let mut waiting: Waiting<'_> = Box::pin(world.door().handle(request).response());
         still_waits(&mut waiting).await;
         // The pool has one thread for feeds: once this is answered the first look is over, too.
         feed(world).expect(200);
