@@ -236,7 +236,8 @@ pub(crate) fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .half_close(false)
-        .max_headers(limits::HEADERS_MAX)
+        // No more headers than `HEADERS_MAX`, which is hyper's own limit: told another one, it
+        // would allocate room for as many with each request.
         .max_header_size(limits::HEAD_BYTES_MAX as usize)
         // `progress.rs` times heads, without a timer for each.
         .header_read_timeout(None);
