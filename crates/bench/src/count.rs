@@ -17,7 +17,7 @@ use partita_gateway::auth::{Key, Keys};
 use partita_gateway::{Door, Pool, Request, Scheme, Shutdown, Telemetry};
 use partita_model::{Clock, Consistency, Entropy, FixedClock, SeededEntropy};
 use partita_nosql::{Credentials, NoSqlDoor, NoSqlSettings, Trust};
-use partita_storage::MemoryStore;
+use partita_storage::{MemoryStore, Store};
 
 use crate::client::{JSON, KEY, Template};
 use crate::data;
@@ -42,8 +42,9 @@ const THROUGHPUT: &str = "x-ms-offer-throughput: 30000\r\n";
 const CONTAINER: &str = "dbs/bench/colls/c";
 
 pub(crate) fn run(what: Counted, operations: u64) -> Result<()> {
-    let door = door()?;
-    fill(&door)?;
+    let door = door(Arc::new(MemoryStore::new()))?;
+    make_container(&door)?;
+    (0..DOCUMENTS).try_for_each(|n| create(&door, &data::document(n)))?;
     let mut random = Random::new(1);
     for n in 0..operations {
         match what {
@@ -61,12 +62,11 @@ pub(crate) fn run(what: Counted, operations: u64) -> Result<()> {
 }
 
 /// A door as the server has it, but for time, which stands still.
-fn door() -> Result<NoSqlDoor> {
+pub(crate) fn door(store: Arc<dyn Store>) -> Result<NoSqlDoor> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let clock: Arc<dyn Clock> = Arc::new(FixedClock::new(u64::try_from(now)?));
     let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::new(7));
     let settings = EngineSettings { throughput: ThroughputMode::Off, ..EngineSettings::default() };
-    let store = Arc::new(MemoryStore::new());
     let database = Database::open(store, Arc::clone(&clock), Arc::clone(&entropy), settings)
         .map_err(anyhow::Error::msg)?;
     let key = Key::parse(KEY).map_err(anyhow::Error::msg)?;
@@ -83,17 +83,17 @@ fn door() -> Result<NoSqlDoor> {
     Ok(NoSqlDoor::new(database, settings, clock, entropy, Pool::new(1, 16)?, telemetry))
 }
 
-fn fill(door: &NoSqlDoor) -> Result<()> {
+/// A database with a container of five partitions.
+pub(crate) fn make_container(door: &NoSqlDoor) -> Result<()> {
     let database = Template::new("POST", "/dbs", "dbs", "", JSON)?;
     send(door, &database.bytes(r#"{"id":"bench"}"#))?;
     let headers = format!("{JSON}{THROUGHPUT}");
     let container = Template::new("POST", "/dbs/bench/colls", "colls", "dbs/bench", &headers)?;
     let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-    send(door, &container.bytes(body))?;
-    (0..DOCUMENTS).try_for_each(|n| create(door, &data::document(n)))
+    send(door, &container.bytes(body))
 }
 
-fn create(door: &NoSqlDoor, document: &data::Document) -> Result<()> {
+pub(crate) fn create(door: &NoSqlDoor, document: &data::Document) -> Result<()> {
     let path = format!("/{CONTAINER}/docs");
     let create = Template::new("POST", &path, "docs", CONTAINER, JSON)?;
     send(door, &create.bytes_for_key(&document.key, &document.text))

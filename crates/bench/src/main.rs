@@ -11,6 +11,7 @@
 //! partita-bench transactions procedures of 10 creates, batches of 100 : single creates
 //! partita-bench hostile      point reads beside hostile scripts : the same without
 //! partita-bench count        operations in one process, for tools that count instructions
+//! partita-bench disk         what documents take on disk, by space, and how much processor time
 //! partita-bench containers   1 000 containers of 4 partitions, a restart, an idle server
 //! ```
 //!
@@ -30,6 +31,7 @@ mod containers;
 mod count;
 mod create;
 mod data;
+mod disk;
 mod hostile;
 mod partitions;
 mod postgres;
@@ -89,6 +91,13 @@ enum What {
         what: count::Counted,
         #[arg(long, default_value_t = 1_000)]
         operations: u64,
+    },
+    /// Documents are created in this process: what they take on disk, by space, and to write.
+    Disk {
+        #[arg(long, default_value_t = 100_000)]
+        documents: u64,
+        /// A new directory, which stays.
+        data_dir: PathBuf,
     },
     /// The bare server: answers every request with the response in a file.
     #[command(hide = true)]
@@ -177,6 +186,7 @@ fn main() -> Result<()> {
         What::Hostile(options) => runtime.block_on(hostile::run(&options)),
         What::Containers(options) => runtime.block_on(containers::run(&options)),
         What::Count { what, operations } => count::run(what, operations),
+        What::Disk { documents, data_dir } => disk::run(&data_dir, documents),
         What::Split(options) => split::run(&options),
         What::Bare { response } => runtime.block_on(bare::serve(&response)),
     }
