@@ -20,7 +20,9 @@
 //!   and no gaps that nobody asked for, not even across a restart.
 //! - **Optimistic.** A batch whose expectations do not hold changes nothing, takes no LSN, and
 //!   resolves to [`StorageError::Conflict`]. An expectation sees all batches decided before it.
-//! - **Stamped.** Every record carries the LSN of the commit that wrote it last.
+//! - **Stamped.** Every record carries the LSN of the commit that wrote it last. Only those of
+//!   [`Space::Index`] without a value need not: theirs may be 0, so nobody can expect them to be
+//!   unchanged.
 //! - **Sealed.** A sealed partition commits nothing until it is unsealed or the store is reopened.
 //!   When sealing is answered, all batches submitted before are decided; all that come after
 //!   resolve to [`StorageError::Sealed`].

@@ -25,7 +25,7 @@ use crate::contract::{
     Snapshot, Space, Status, Store, Ticket,
 };
 use crate::error::StorageError;
-use crate::prepared::{Change, Prepared, record};
+use crate::prepared::{Change, Entries, Prepared, record};
 use crate::range::PageBuilder;
 
 /// A store in memory.
@@ -85,7 +85,7 @@ impl MemoryStore {
 
     fn commit(&self, id: PartitionId, batch: Batch) -> Result<Commit> {
         let partition = self.partition(id)?;
-        let commit = partition.commit(Prepared::new(&[], batch)?)?;
+        let commit = partition.commit(Prepared::new(&[], batch, Entries::Bare)?)?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         Ok(commit)
     }
@@ -227,7 +227,8 @@ impl Data {
 
     fn current(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         let newest = self.space(space).get(key).and_then(|versions| versions.last());
-        newest.and_then(|version| version.stored.clone()).map(record).transpose()
+        let stored = newest.and_then(|version| version.stored.clone());
+        stored.map(|stored| record(space, stored)).transpose()
     }
 
     /// Adds a version. Without observers the older one goes at once.
@@ -286,9 +287,10 @@ impl MemorySnapshot {
         Ok(read(&self.partition.data))
     }
 
-    fn visible(&self, versions: &[Version]) -> Result<Option<Record>> {
+    fn visible(&self, space: Space, versions: &[Version]) -> Result<Option<Record>> {
         let version = versions.iter().rev().find(|version| version.lsn <= self.lsn);
-        version.and_then(|version| version.stored.clone()).map(record).transpose()
+        let stored = version.and_then(|version| version.stored.clone());
+        stored.map(|stored| record(space, stored)).transpose()
     }
 }
 
@@ -299,7 +301,7 @@ impl Snapshot for MemorySnapshot {
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         let data = self.data()?;
-        data.space(space).get(key).map_or(Ok(None), |versions| self.visible(versions))
+        data.space(space).get(key).map_or(Ok(None), |versions| self.visible(space, versions))
     }
 
     fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
@@ -326,7 +328,7 @@ impl Snapshot for MemorySnapshot {
                 Direction::Backward => entries.next_back(),
             };
             let Some((key, versions)) = next else { break };
-            let Some(record) = self.visible(versions)? else { continue };
+            let Some(record) = self.visible(space, versions)? else { continue };
             if !page.push(Entry { key: key.clone(), record }) {
                 break;
             }

@@ -11,7 +11,9 @@
 //! place and leave it together. Records without a value share one, which is their LSN.
 //!
 //! All stores decide with this code, so that they cannot differ in what a batch means. A stored
-//! value is the record's LSN as 8 bytes big-endian followed by the value.
+//! value is the record's LSN as 8 bytes big-endian followed by the value. Entries of the index that
+//! are nothing but a key have no LSN either ([`Entries`]): they are most of all records, and nobody
+//! asks when one was written.
 
 use std::ops::Range;
 
@@ -32,6 +34,14 @@ pub(crate) const LSN_BYTES: usize = 8;
 
 /// The bytes of a counter.
 const COUNTER_BYTES: usize = 8;
+
+/// Whether records of the index space that have no value have an LSN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entries {
+    /// They have one: stores of the first format.
+    Stamped,
+    Bare,
+}
 
 /// A valid batch whose keys carry the store's prefix.
 #[derive(Debug)]
@@ -71,6 +81,8 @@ enum Effect {
     Add(i64, Range<usize>),
     /// As `Put`; the key has room for the LSN after the prefix.
     Log(Range<usize>),
+    /// A key and nothing else.
+    Enter,
 }
 
 /// What a decided batch does to one key: the stored value, or none if the record goes.
@@ -119,7 +131,7 @@ struct Frozen {
 
 impl Prepared {
     /// Checks the batch and brings it into the stored form.
-    pub(crate) fn new(prefix: &[u8], batch: Batch) -> Result<Prepared> {
+    pub(crate) fn new(prefix: &[u8], batch: Batch, entries: Entries) -> Result<Prepared> {
         let Batch { expects, mut writes, lsn_min } = batch;
         let mut prepared = Prepared {
             expects: Vec::with_capacity(expects.len()),
@@ -141,7 +153,7 @@ impl Prepared {
             if before.is_some_and(|before| place(before) == place(write)) {
                 prepared.unite(write)?;
             } else {
-                prepared.push(prefix, write)?;
+                prepared.push(prefix, write, entries)?;
             }
             before = Some(write);
         }
@@ -182,11 +194,16 @@ impl Prepared {
         }
     }
 
-    fn push(&mut self, prefix: &[u8], write: &Write) -> Result<()> {
+    fn push(&mut self, prefix: &[u8], write: &Write, entries: Entries) -> Result<()> {
         let (space, is_log, key) = place(write);
         check_key(space, key.len() + if is_log { LSN_BYTES } else { 0 })?;
         let buffer = &mut self.buffers[space as usize];
         let effect = match write {
+            Write::Put { space: Space::Index, value, .. }
+                if value.is_empty() && entries == Entries::Bare =>
+            {
+                Effect::Enter
+            }
             Write::Put { value, .. } => {
                 check_value(space, value)?;
                 Effect::Put(buffer.put_value(value))
@@ -258,7 +275,7 @@ impl Draft {
         current: &mut impl FnMut(Space, &[u8]) -> Result<Option<Record>>,
     ) -> Result<()> {
         match &self.effect {
-            Effect::Delete => {}
+            Effect::Delete | Effect::Enter => {}
             Effect::Put(value) => fill(&mut buffer.values, value.start, lsn.0),
             Effect::Log(value) => {
                 fill(&mut buffer.keys, self.key.start + prefix_bytes, lsn.0);
@@ -281,6 +298,7 @@ impl Draft {
     fn change(&self, frozen: &Frozen) -> Change {
         let stored = match &self.effect {
             Effect::Delete => None,
+            Effect::Enter => Some(Bytes::new()),
             Effect::Put(value) | Effect::Log(value) | Effect::Add(_, value) => {
                 Some(frozen.values.slice(value.clone()))
             }
@@ -360,15 +378,31 @@ fn check_log_keys(changes: &[Change], prefix_bytes: usize, lsn: Lsn) -> Result<(
     Ok(())
 }
 
-/// Takes a stored value apart.
-pub(crate) fn record(stored: Bytes) -> Result<Record> {
+/// Takes a stored value of a space apart.
+pub(crate) fn record(space: Space, stored: Bytes) -> Result<Record> {
+    if is_bare(space, &stored) {
+        return Ok(Record { lsn: Lsn(0), value: stored });
+    }
     let Some(head) = stored.first_chunk::<LSN_BYTES>() else {
         return Err(no_lsn(&stored));
     };
     Ok(Record { lsn: Lsn(u64::from_be_bytes(*head)), value: stored.slice(LSN_BYTES..) })
 }
 
-pub(crate) fn no_lsn(stored: &[u8]) -> StorageError {
+/// The value in a stored value of a space.
+pub(crate) fn value_of(space: Space, stored: &[u8]) -> Result<&[u8]> {
+    if is_bare(space, stored) {
+        return Ok(stored);
+    }
+    stored.get(LSN_BYTES..).ok_or_else(|| no_lsn(stored))
+}
+
+/// See [`Entries`].
+fn is_bare(space: Space, stored: &[u8]) -> bool {
+    space == Space::Index && stored.is_empty()
+}
+
+fn no_lsn(stored: &[u8]) -> StorageError {
     StorageError::Corrupt(format!("a record of {} bytes has no LSN", stored.len()))
 }
 
@@ -385,7 +419,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.put(Space::Items, b"k".to_vec(), vec![]);
         batch.delete(Space::Items, b"k".to_vec());
-        assert!(matches!(Prepared::new(b"", batch), Err(StorageError::BadBatch(_))));
+        assert!(matches!(Prepared::new(b"", batch, Entries::Bare), Err(StorageError::BadBatch(_))));
     }
 
     #[test]
@@ -393,7 +427,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.put(Space::Items, b"k".to_vec(), vec![]);
         batch.put(Space::Meta, b"k".to_vec(), vec![]);
-        assert!(Prepared::new(b"", batch).is_ok());
+        assert!(Prepared::new(b"", batch, Entries::Bare).is_ok());
     }
 
     #[test]
@@ -401,9 +435,10 @@ mod tests {
         let mut batch = Batch::new();
         batch.add(Space::Meta, b"n".to_vec(), 5);
         batch.add(Space::Meta, b"n".to_vec(), -2);
-        let changes = Prepared::new(b"p", batch).unwrap().decide(Lsn(9), nothing).unwrap();
+        let changes =
+            Prepared::new(b"p", batch, Entries::Bare).unwrap().decide(Lsn(9), nothing).unwrap();
         let [change] = changes.as_slice() else { panic!("one change, not {changes:?}") };
-        let record = record(change.stored.clone().unwrap()).unwrap();
+        let record = record(change.space, change.stored.clone().unwrap()).unwrap();
         assert_eq!((record.lsn, counter(&record.value)), (Lsn(9), Ok(3)));
     }
 
@@ -414,7 +449,7 @@ mod tests {
         let full = |_: Space, _: &[u8]| {
             Ok(Some(Record { lsn: Lsn(1), value: Bytes::copy_from_slice(&i64::MAX.to_be_bytes()) }))
         };
-        let decided = Prepared::new(b"", batch).unwrap().decide(Lsn(2), full);
+        let decided = Prepared::new(b"", batch, Entries::Bare).unwrap().decide(Lsn(2), full);
         assert!(matches!(decided, Err(StorageError::BadBatch(_))));
     }
 
@@ -422,7 +457,8 @@ mod tests {
     fn a_log_is_filed_under_prefix_lsn_and_suffix() {
         let mut batch = Batch::new();
         batch.log(b"s".to_vec(), b"v".to_vec());
-        let changes = Prepared::new(b"part", batch).unwrap().decide(Lsn(2), nothing).unwrap();
+        let changes =
+            Prepared::new(b"part", batch, Entries::Bare).unwrap().decide(Lsn(2), nothing).unwrap();
         assert_eq!(changes.first().unwrap().key[..], *b"part\0\0\0\0\0\0\0\x02s");
     }
 
@@ -431,7 +467,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.log(b"s".to_vec(), vec![]);
         batch.put(Space::Feed, b"\0\0\0\0\0\0\0\x02s".to_vec(), vec![]);
-        let prepared = Prepared::new(b"part", batch).unwrap();
+        let prepared = Prepared::new(b"part", batch, Entries::Bare).unwrap();
         assert!(matches!(prepared.decide(Lsn(2), nothing), Err(StorageError::BadBatch(_))));
     }
 
@@ -440,7 +476,33 @@ mod tests {
         for (length, fits) in [(KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)] {
             let mut batch = Batch::new();
             batch.put(Space::Index, vec![1; length], vec![]);
-            assert_eq!(Prepared::new(b"", batch).is_ok(), fits);
+            assert_eq!(Prepared::new(b"", batch, Entries::Bare).is_ok(), fits);
         }
+    }
+
+    #[test]
+    fn entries_without_a_value_have_an_lsn_only_in_stores_of_the_first_format() {
+        for (entries, bytes, lsn) in [(Entries::Stamped, 8, Lsn(7)), (Entries::Bare, 0, Lsn(0))] {
+            let mut batch = Batch::new();
+            batch.put(Space::Index, b"a".to_vec(), vec![]);
+            batch.put(Space::Index, b"b".to_vec(), b"value".to_vec());
+            let prepared = Prepared::new(b"", batch, entries).unwrap();
+            let changes = prepared.decide(Lsn(7), nothing).unwrap();
+            let stored: Vec<Bytes> = changes.into_iter().flat_map(|change| change.stored).collect();
+            let [bare, whole] = stored.as_slice() else { panic!("two records, not {stored:?}") };
+            assert_eq!((bare.len(), whole.len()), (bytes, 13));
+            assert_eq!(value_of(Space::Index, bare), Ok(&b""[..]));
+            assert_eq!(value_of(Space::Index, whole), Ok(&b"value"[..]));
+            let read = |stored: &Bytes| record(Space::Index, stored.clone()).unwrap().lsn;
+            assert_eq!((read(bare), read(whole)), (lsn, Lsn(7)));
+        }
+    }
+
+    #[test]
+    fn other_records_without_an_lsn_are_damaged() {
+        for space in [Space::Items, Space::Feed, Space::Meta] {
+            assert!(record(space, Bytes::new()).is_err() && value_of(space, b"").is_err());
+        }
+        assert!(record(Space::Index, Bytes::from_static(b"1234567")).is_err());
     }
 }

@@ -52,7 +52,7 @@ pub fn check(path: &Path) -> Result<Report> {
         return Ok(report);
     }
     match open_lanes(&directory, &settings, &dropped) {
-        Ok(lanes) => report.check_lanes(&lanes)?,
+        Ok((_, lanes)) => report.check_lanes(&lanes)?,
         Err(StorageError::Corrupt(problem)) => report.problem(problem),
         Err(error) => return Err(error),
     }
@@ -123,7 +123,7 @@ impl Report {
                 continue;
             }
             let known = partition.filter(|id| lane_of(*id, lanes) == lane.index);
-            match (known.and_then(|id| expected.get(&id)), record(Bytes::from(stored))) {
+            match (known.and_then(|id| expected.get(&id)), record(space, Bytes::from(stored))) {
                 (_, Err(error)) => self.problem(format!("{}: {error}", place())),
                 (None, _) => self.problem(format!(
                     "{}: a record belongs to partition {partition:?}, which is not there",

@@ -396,7 +396,7 @@ impl Group {
             _ => self.found[space as usize].get(key).and_then(|at| self.changes.get(*at)),
         };
         match changed {
-            Some(change) => change.stored.clone().map(record).transpose(),
+            Some(change) => change.stored.clone().map(|stored| record(space, stored)).transpose(),
             None => self.view.get(space, key),
         }
     }

@@ -47,7 +47,7 @@ pub use settings::{Durability, EmbeddedSettings};
 
 use crate::contract::{Batch, PartitionId, Result, Snapshot, Space, Status, Store, Ticket};
 use crate::error::StorageError;
-use crate::prepared::Prepared;
+use crate::prepared::{Entries, Prepared};
 use committer::{Committer, flush};
 use directory::Directory;
 use dropped::Dropped;
@@ -62,6 +62,7 @@ use view::{EmbeddedSnapshot, engine_error};
 pub struct EmbeddedStore {
     path: PathBuf,
     durability: Durability,
+    entries: Entries,
     lanes: Vec<Arc<Lane>>,
     health: Arc<Health>,
     dropped: Dropped,
@@ -85,13 +86,14 @@ impl EmbeddedStore {
     pub fn open(path: &Path, settings: EmbeddedSettings) -> Result<EmbeddedStore> {
         let directory = Directory::lock(path)?;
         let dropped = Dropped::default();
-        let lanes = open_lanes(&directory, &settings, &dropped)?;
+        let (frozen, lanes) = open_lanes(&directory, &settings, &dropped)?;
         let partitions = Partitions::read(&lanes)?;
         dropped.extend(partitions.dropped);
         let living = partitions.living.keys().copied().collect();
         let mut store = EmbeddedStore {
             path: path.to_owned(),
             durability: settings.durability,
+            entries: frozen.entries(),
             lanes: Vec::with_capacity(lanes.len()),
             health: Arc::default(),
             dropped,
@@ -281,7 +283,7 @@ impl Store for EmbeddedStore {
         let prepared = self
             .health
             .check_writable()
-            .and_then(|()| Prepared::new(&keys::prefix(partition), batch));
+            .and_then(|()| Prepared::new(&keys::prefix(partition), batch, self.entries));
         match prepared {
             Ok(prepared) => {
                 let (setter, ticket) = Ticket::new();
@@ -368,7 +370,7 @@ fn open_lanes(
     directory: &Directory,
     settings: &EmbeddedSettings,
     dropped: &Dropped,
-) -> Result<Vec<OpenLane>> {
+) -> Result<(Frozen, Vec<OpenLane>)> {
     let known = directory.read_frozen(settings)?;
     let is_new = known.is_none();
     let frozen = known.map_or_else(|| Frozen::choose(settings), Ok)?;
@@ -387,7 +389,7 @@ fn open_lanes(
     if is_new {
         directory.finish_creating(&frozen)?;
     }
-    Ok(lanes)
+    Ok((frozen, lanes))
 }
 
 /// Does something for every lane, each in a thread. A panic of the engine becomes an error.

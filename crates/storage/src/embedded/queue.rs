@@ -149,12 +149,13 @@ mod tests {
 
     use super::*;
     use crate::contract::{Batch, Space, Ticket};
+    use crate::prepared::Entries;
 
     fn commit(bytes: usize) -> (Work, Ticket) {
         let (setter, ticket) = Ticket::new();
         let mut batch = Batch::new();
         batch.put(Space::Items, vec![1], vec![0; bytes]);
-        let prepared = Prepared::new(&[], batch).unwrap();
+        let prepared = Prepared::new(&[], batch, Entries::Bare).unwrap();
         (Work::Commit { partition: PartitionId(1), prepared, setter }, ticket)
     }
 

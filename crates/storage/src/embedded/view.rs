@@ -30,7 +30,7 @@ use crate::contract::{
     Visit,
 };
 use crate::error::StorageError;
-use crate::prepared::{LSN_BYTES, no_lsn, record};
+use crate::prepared::{record, value_of};
 use crate::range::PageBuilder;
 
 /// The four keyspaces of a lane.
@@ -67,7 +67,7 @@ impl View {
     /// The record with this stored key.
     pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         let stored = self.snapshot.get(self.spaces.get(space), key).map_err(engine_error)?;
-        stored.map(|stored| record(Bytes::from(stored))).transpose()
+        stored.map(|stored| record(space, Bytes::from(stored))).transpose()
     }
 }
 
@@ -186,7 +186,8 @@ impl Snapshot for EmbeddedSnapshot {
         let mut page = PageBuilder::new(limit);
         self.each(space, range, direction, &mut |key, stored| {
             let key = Bytes::from(key).slice(PREFIX_BYTES..);
-            let taken = page.push(Entry { key, record: record(Bytes::from(stored))? });
+            let record = record(space, Bytes::from(stored))?;
+            let taken = page.push(Entry { key, record });
             Ok(if taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         Ok(page.finish())
@@ -200,8 +201,8 @@ impl Snapshot for EmbeddedSnapshot {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         self.each(space, range, direction, &mut |key, stored| {
-            let value = stored.get(LSN_BYTES..).ok_or_else(|| no_lsn(&stored))?;
-            Ok(visit(key.get(PREFIX_BYTES..).unwrap_or_default(), value))
+            let key = key.get(PREFIX_BYTES..).unwrap_or_default();
+            Ok(visit(key, value_of(space, &stored)?))
         })
     }
 }

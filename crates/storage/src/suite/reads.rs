@@ -10,6 +10,7 @@ pub(super) const CASES: &[Case] = &[
     ("a snapshot does not change", a_snapshot_does_not_change),
     ("a snapshot after the ticket shows the batch", a_snapshot_after_the_ticket_shows_the_batch),
     ("spaces do not share keys", spaces_do_not_share_keys),
+    ("an entry that is only a key is there", an_entry_that_is_only_a_key_is_there),
     ("many keys are read in their order", many_keys_are_read_in_their_order),
     ("a scan respects its bounds", a_scan_respects_its_bounds),
     ("pages end at their limits", pages_end_at_their_limits),
@@ -43,6 +44,35 @@ fn a_snapshot_after_the_ticket_shows_the_batch(rig: &dyn Rig) {
         assert_eq!(get(&*now, "n"), Some((number.to_string(), lsn)));
         assert_eq!(now.lsn(), lsn);
     }
+}
+
+fn an_entry_that_is_only_a_key_is_there(rig: &dyn Rig) {
+    let store = open_with_partition(rig);
+    let enter = |keys: &[&str]| {
+        let mut batch = Batch::new();
+        for key in keys {
+            batch.expect_absent(Space::Index, key.as_bytes().to_vec());
+            batch.put(Space::Index, key.as_bytes().to_vec(), vec![]);
+        }
+        commit(&*store, P, batch)
+    };
+    enter(&["a", "b"]).expect("a commit");
+    assert!(enter(&["b"]).is_err(), "it is there for expectations");
+    let now = snapshot(&*store, P);
+    let record = now.get(Space::Index, b"a").expect("a read").expect("the entry");
+    assert_eq!(record.value, b""[..]);
+    assert_eq!(keys(&*now, Space::Index), ["a", "b"]);
+    let mut walked = Vec::new();
+    now.walk(Space::Index, &KeyRange::all(), Direction::Forward, &mut |key, value| {
+        walked.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    })
+    .expect("a walk");
+    assert_eq!(walked, [(b"a".to_vec(), vec![]), (b"b".to_vec(), vec![])]);
+    let mut batch = Batch::new();
+    batch.delete(Space::Index, b"a".to_vec());
+    commit(&*store, P, batch).expect("a commit");
+    enter(&["a"]).expect("a commit");
 }
 
 fn spaces_do_not_share_keys(rig: &dyn Rig) {

@@ -4,7 +4,8 @@ use std::fs;
 
 use partita_model::Lsn;
 use partita_storage::{
-    Batch, EmbeddedSettings, EmbeddedStore, PartitionId, Space, StorageError, Store, check,
+    Batch, Direction, EmbeddedSettings, EmbeddedStore, KeyRange, PartitionId, ScanLimit, Space,
+    StorageError, Store, check,
 };
 
 use crate::dir::{TempDir, lanes, open, relaxed};
@@ -43,6 +44,41 @@ fn lanes_and_write_buffers_are_frozen() {
     assert!(text.contains("memtable-bytes = 1048576"), "{text}");
     assert_eq!(EmbeddedStore::open(dir.path(), made).unwrap().status().lanes, 2);
     assert_eq!(open(dir.path()).status().lanes, 2, "what is not said is what it was");
+}
+
+/// The keys of the index space and the LSNs of their records.
+fn entries(store: &dyn Store) -> Vec<(Vec<u8>, Lsn)> {
+    let limit = ScanLimit { entries_max: 100, bytes_max: usize::MAX };
+    let view = store.snapshot(P).unwrap();
+    let page = view.scan(Space::Index, &KeyRange::all(), Direction::Forward, limit).unwrap();
+    page.entries.into_iter().map(|entry| (entry.key.to_vec(), entry.record.lsn)).collect()
+}
+
+#[test]
+fn a_store_of_the_first_format_goes_on_in_it() {
+    let enter = |store: &dyn Store, key: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(Space::Index, key.to_vec(), vec![]);
+        store.submit(P, batch).wait().unwrap();
+    };
+    for (format, lsns) in [("format = 1", [Lsn(1), Lsn(2)]), ("format = 2", [Lsn(0), Lsn(0)])] {
+        let dir = TempDir::new();
+        open(dir.path()).close().unwrap();
+        let described = fs::read_to_string(dir.path().join("STORE")).unwrap();
+        let described = described.replace("format = 2", format);
+        fs::write(dir.path().join("STORE"), &described).unwrap();
+        let store = open(dir.path());
+        store.create_partitions(&[P], Lsn(0)).unwrap();
+        enter(&store, b"a");
+        store.close().unwrap();
+        let store = open(dir.path());
+        enter(&store, b"b");
+        let found = entries(&store);
+        assert_eq!(found, [(b"a".to_vec(), lsns[0]), (b"b".to_vec(), lsns[1])], "{format}");
+        store.close().unwrap();
+        assert_eq!(check(dir.path()).unwrap().problems, Vec::<String>::new());
+        assert_eq!(fs::read_to_string(dir.path().join("STORE")).unwrap(), described);
+    }
 }
 
 #[test]
