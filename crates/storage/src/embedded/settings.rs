@@ -10,15 +10,20 @@ use std::path::Path;
 
 use std::sync::Arc;
 
+use fjall::CompressionType;
 use fjall::KeyspaceCreateOptions;
 use fjall::compaction::Leveled;
-use fjall::config::{BlockSizePolicy, PartitioningPolicy, PinningPolicy, RestartIntervalPolicy};
+use fjall::config::{
+    BlockSizePolicy, CompressionPolicy, PartitioningPolicy, PinningPolicy, RestartIntervalPolicy,
+};
 
 use crate::contract::{Result, Space};
 use crate::error::StorageError;
+use crate::prepared::Entries;
 
-/// The version of everything this adapter writes around the engine's files.
-const FORMAT: u64 = 1;
+/// The version of everything this adapter writes around the engine's files. A store keeps the one
+/// that it was made with. In the second, entries of the index have no LSN ([`Entries`]).
+const FORMAT: u64 = 2;
 
 /// More lanes than this share their cores with each other only.
 const LANES_MAX: usize = 8;
@@ -106,6 +111,7 @@ impl Default for EmbeddedSettings {
 /// The choices that are built into the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frozen {
+    format: u64,
     pub(super) lanes: usize,
     pub(super) memtable_bytes: u64,
     /// How many times that of the index.
@@ -126,7 +132,12 @@ impl Frozen {
         let memtable_bytes = settings.memtable_bytes.unwrap_or(MEMTABLE_BYTES);
         let table_bytes = settings.table_bytes.unwrap_or(TABLE_BYTES);
         let index_memtable_times = INDEX_MEMTABLE_TIMES;
-        Ok(Frozen { lanes, memtable_bytes, index_memtable_times, table_bytes })
+        let format = FORMAT;
+        Ok(Frozen { format, lanes, memtable_bytes, index_memtable_times, table_bytes })
+    }
+
+    pub(super) fn entries(&self) -> Entries {
+        if self.format == 1 { Entries::Stamped } else { Entries::Bare }
     }
 
     /// Compares with what the caller wants; what is not said is not compared.
@@ -160,15 +171,24 @@ impl Frozen {
 
     /// The options of one keyspace. What is not named here is the engine's default of the pinned
     /// version. An existing keyspace keeps those that it was made with.
+    ///
+    /// All but new tables, which are merged soon, are compressed. Those of the index and the feed
+    /// are read by ranges, which ask no filter, and where a key is asked for it is there: the last
+    /// level, which has most of the keys, does without filters.
     pub(super) fn keyspace_options(&self, space: Space) -> KeyspaceCreateOptions {
         let small = matches!(space, Space::Feed | Space::Meta);
         let share = if small { SMALL_MEMTABLE_SHARE } else { 1 };
         let times = if space == Space::Index { self.index_memtable_times } else { 1 };
         let options = match space {
             Space::Items => item_options(),
-            Space::Index | Space::Feed | Space::Meta => in_pieces(),
+            Space::Index | Space::Feed => in_pieces().expect_point_read_hits(true),
+            Space::Meta => in_pieces(),
         };
         options
+            .data_block_compression_policy(CompressionPolicy::new([
+                CompressionType::None,
+                CompressionType::Lz4,
+            ]))
             .max_memtable_size(self.memtable_bytes / share * times)
             .compaction_strategy(Arc::new(
                 Leveled::default().with_table_target_size(self.table_bytes / share),
@@ -187,7 +207,7 @@ impl Frozen {
 
     fn lines(&self) -> [(&'static str, u64); 6] {
         [
-            ("format", FORMAT),
+            ("format", self.format),
             ("lanes", self.lanes as u64),
             ("memtable-bytes", self.memtable_bytes),
             ("small-memtable-share", SMALL_MEMTABLE_SHARE),
@@ -212,9 +232,10 @@ impl Frozen {
             text_of(name).and_then(|value| value.parse().ok()).ok_or_else(|| damaged(name))
         };
         let format = number("format")?;
-        if format != FORMAT {
+        if !(1..=FORMAT).contains(&format) {
             return Err(StorageError::Settings(format!(
-                "the store described in {} has format {format}; this version reads format {FORMAT}",
+                "the store described in {} has format {format}; this version reads formats up to \
+                 {FORMAT}",
                 path.display()
             )));
         }
@@ -235,7 +256,7 @@ impl Frozen {
             None => 1,
         };
         let memtable_bytes = number("memtable-bytes")?;
-        Ok(Frozen { lanes, memtable_bytes, index_memtable_times, table_bytes })
+        Ok(Frozen { format, lanes, memtable_bytes, index_memtable_times, table_bytes })
     }
 }
 
@@ -263,7 +284,13 @@ mod tests {
     use super::*;
 
     fn frozen() -> Frozen {
-        Frozen { lanes: 3, memtable_bytes: 1 << 20, index_memtable_times: 2, table_bytes: 1 << 22 }
+        Frozen {
+            format: FORMAT,
+            lanes: 3,
+            memtable_bytes: 1 << 20,
+            index_memtable_times: 2,
+            table_bytes: 1 << 22,
+        }
     }
 
     #[test]
@@ -289,9 +316,17 @@ mod tests {
 
     #[test]
     fn a_store_of_a_later_format_is_refused_by_name() {
-        let text = frozen().to_text().replace("format = 1", "format = 2");
+        let text = frozen().to_text().replace("format = 2", "format = 3");
         let error = Frozen::parse(&text, Path::new("store")).unwrap_err();
-        assert!(error.to_string().contains("has format 2; this version reads format 1"));
+        assert!(error.to_string().contains("has format 3; this version reads formats up to 2"));
+    }
+
+    #[test]
+    fn a_store_of_the_first_format_keeps_it() {
+        let text = frozen().to_text().replace("format = 2", "format = 1");
+        let former = Frozen::parse(&text, Path::new("store")).unwrap();
+        assert_eq!((former.to_text(), former.entries()), (text, Entries::Stamped));
+        assert_eq!(frozen().entries(), Entries::Bare);
     }
 
     #[test]
