@@ -143,7 +143,7 @@ pub(crate) fn term_range(path: &[u8], low: Bound<&[u8]>, high: Bound<&[u8]>) -> 
     let mut prefix = Vec::with_capacity(path.len() + 1);
     put_term_prefix(&mut prefix, path);
     let bound = |value| {
-        let fitted = index::fit(value, index::TERM_STRING_BYTES_MAX);
+        let fitted = index::fit(value, index::string_bytes_max(path));
         ([&prefix[..], &fitted].concat(), index::is_cut(&fitted))
     };
     between(&prefix, low.map(bound), high.map(bound))

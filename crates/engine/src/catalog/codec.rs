@@ -11,9 +11,8 @@ use partita_model::{
 };
 use partita_storage::{PartitionId, Record};
 
-use crate::index::IndexedComputed;
-
 use super::{Container, Database, Move, Observed, Offer, Partition, Policies};
+use crate::index::{IndexedComputed, Terms};
 
 pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
     object()
@@ -54,6 +53,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
         .with("policyVersion", i64::from(container.policies.current))
         .with("formerPolicies", former.collect::<Vec<Value>>())
         .with("indexedComputed", encode_computed(&container.policies))
+        .with("terms", terms_name(container.terms))
         .into_bytes()
 }
 
@@ -75,8 +75,25 @@ pub(crate) fn container(database: &Arc<Database>, record: &Record) -> Result<Con
             former,
             computed: indexed_computed(&fields)?,
         },
+        terms: terms(&fields)?,
         lsn: record.lsn,
     })
+}
+
+fn terms_name(terms: Terms) -> &'static str {
+    match terms {
+        Terms::Long => "long",
+        Terms::Short => "short",
+    }
+}
+
+/// Containers of older stores do not say.
+fn terms(fields: &Fields) -> Result<Terms> {
+    match fields.value.get("terms").map(Value::as_str) {
+        None | Some(Some("long")) => Ok(Terms::Long),
+        Some(Some("short")) => Ok(Terms::Short),
+        Some(_) => Err(damaged("container", "terms")),
+    }
 }
 
 pub(crate) fn encode_offer(offer: &Offer) -> Vec<u8> {

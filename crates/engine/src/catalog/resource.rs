@@ -11,7 +11,7 @@ use partita_storage::PartitionId;
 
 use super::{KnownShapes, RidSource};
 use crate::changes::Bell;
-use crate::index::{IndexedComputed, ServedPolicy};
+use crate::index::{IndexedComputed, ServedPolicy, Terms};
 use crate::moves::Growth;
 use crate::throughput::Meter;
 
@@ -51,6 +51,8 @@ pub struct Container {
     pub moves: Vec<Move>,
     /// The indexing policies that items were written under.
     pub policies: Policies,
+    /// How its index is written.
+    pub(crate) terms: Terms,
     pub(crate) lsn: Lsn,
 }
 

@@ -14,7 +14,7 @@
 use partita_model::{CompositeIndex, Document, IndexStep, IndexingPolicy, Raw};
 use partita_model::{keycode, murmur3_128};
 
-use super::{KeyBuffer, of_index_step, put_path, value};
+use super::{KeyBuffer, Terms, of_index_step, put_path, value};
 use crate::keys;
 
 /// Longer strings are cut. There are up to eight columns in a key.
@@ -46,7 +46,8 @@ pub(crate) fn composite_id(index: &CompositeIndex) -> u64 {
     let mut path = Vec::with_capacity(32);
     for column in &index.paths {
         path.clear();
-        put_path(&mut path, column.path.steps().iter().map(of_index_step));
+        // How paths end has no meaning here; the ids of old stay.
+        put_path(&mut path, column.path.steps().iter().map(of_index_step), Terms::Long);
         text.extend_from_slice(&path);
         text.push(u8::from(column.descending));
     }

@@ -12,8 +12,8 @@
 //!   that says which paths a shape has. It answers whether a path exists.
 //!
 //! ```text
-//! path   each step: 01 name | 02 for "any element of an array"; end 00; or, if that is too long,
-//!        03 and 16 bytes of hash
+//! path   each step: 01 name | 02 for "any element of an array"; end 04, or 00 in containers of old
+//!        (see Terms); or, if that is too long, 05 or 03 and 16 bytes of hash
 //! value  sort key: undefined 00 · null 01 · false 02 · true 03 · number 05 + double · string 08 +
 //!        text in UTF-16 order · array 0B · object 0C
 //! ```
@@ -47,15 +47,18 @@ pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, pu
 pub(crate) use computed::IndexedComputed;
 pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
-pub(crate) use terms::TERM_STRING_BYTES_MAX;
+pub(crate) use terms::Terms;
+pub(crate) use terms::string_bytes_max;
 pub(crate) use value::{ARRAY, EntryValue, fit, is_cut};
 
 use crate::keys;
 
-const STEP_END: u8 = 0x00;
+const STEP_END_LONG: u8 = 0x00;
 const STEP_MEMBER: u8 = 0x01;
 const STEP_ELEMENT: u8 = 0x02;
-const PATH_HASHED: u8 = 0x03;
+const PATH_HASHED_LONG: u8 = 0x03;
+const STEP_END: u8 = 0x04;
+const PATH_HASHED: u8 = 0x05;
 
 /// A longer path is replaced by its hash: names have no limit of their own, keys have.
 const PATH_BYTES_MAX: usize = 1_024;
@@ -75,7 +78,7 @@ pub(crate) struct Entries {
 }
 
 /// The entries of a document, as it is stored, under a policy.
-pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy) -> Entries {
+pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy, terms: Terms) -> Entries {
     if policy.mode() == IndexingMode::None {
         return Entries::default();
     }
@@ -88,7 +91,7 @@ pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy) -> Entries 
             return;
         }
         path.clear();
-        put_path(&mut path, place.iter().map(of_step));
+        put_path(&mut path, place.iter().map(of_step), terms);
         if let Node::Leaf(leaf) = &node {
             keys.push(|out| terms::put_key(out, &path, leaf, rid));
         }
@@ -144,14 +147,14 @@ fn indexes(policy: &IndexingPolicy, place: &[Step<'_>]) -> bool {
 }
 
 /// An encoded path with its end: what all terms of the path begin with, and how shapes name it.
-pub(crate) fn path_prefix(path: &[IndexStep]) -> Vec<u8> {
+pub(crate) fn path_prefix(path: &[IndexStep], terms: Terms) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
-    put_path(&mut out, path.iter().map(of_index_step));
+    put_path(&mut out, path.iter().map(of_index_step), terms);
     out
 }
 
 /// Appends a path to an empty buffer; None is a step to any element.
-fn put_path<'a>(out: &mut Vec<u8>, steps: impl Iterator<Item = Option<&'a str>>) {
+fn put_path<'a>(out: &mut Vec<u8>, steps: impl Iterator<Item = Option<&'a str>>, terms: Terms) {
     for step in steps {
         match step {
             Some(name) => {
@@ -161,11 +164,15 @@ fn put_path<'a>(out: &mut Vec<u8>, steps: impl Iterator<Item = Option<&'a str>>)
             None => out.push(STEP_ELEMENT),
         }
     }
-    out.push(STEP_END);
+    let (end, hashed) = match terms {
+        Terms::Long => (STEP_END_LONG, PATH_HASHED_LONG),
+        Terms::Short => (STEP_END, PATH_HASHED),
+    };
+    out.push(end);
     if out.len() > PATH_BYTES_MAX {
         let hash = murmur3_128(out);
         out.clear();
-        out.push(PATH_HASHED);
+        out.push(hashed);
         out.extend_from_slice(&hash.to_be_bytes());
     }
 }
@@ -186,14 +193,14 @@ fn of_index_step(step: &IndexStep) -> Option<&str> {
 
 /// Where an encoded path ends.
 fn path_len(bytes: &[u8]) -> Option<usize> {
-    if bytes.first() == Some(&PATH_HASHED) {
+    if matches!(bytes.first(), Some(&(PATH_HASHED | PATH_HASHED_LONG))) {
         return Some(17).filter(|end| bytes.len() >= *end);
     }
     let mut at = 0;
     loop {
         let rest = bytes.get(at..)?;
         match *rest.first()? {
-            STEP_END => return Some(at + 1),
+            STEP_END | STEP_END_LONG => return Some(at + 1),
             STEP_ELEMENT => at += 1,
             STEP_MEMBER => {
                 let mut name = keycode::Reader::new(rest.get(1..)?);

@@ -17,7 +17,7 @@
 
 use partita_model::{Document, IndexingPolicy, Leaf, Node, Step, murmur3_128};
 
-use super::{indexes, of_step, path_len, put_path};
+use super::{Terms, indexes, of_step, path_len, put_path};
 
 /// The shape of items that have too many paths. It has no record in the dictionary.
 pub(crate) const UNKNOWN_SHAPE: u64 = 0;
@@ -89,12 +89,12 @@ impl Gather {
 }
 
 /// The dictionary's record of a document's shape.
-pub(crate) fn dictionary(text: &str, policy: &IndexingPolicy) -> Vec<u8> {
+pub(crate) fn dictionary(text: &str, policy: &IndexingPolicy, terms: Terms) -> Vec<u8> {
     let mut paths: Vec<Vec<u8>> = Vec::new();
     Document::new(text).visit(&mut |place, node| {
         if !place.is_empty() && counts(place) && indexes(policy, place) {
             let mut path = Vec::new();
-            put_path(&mut path, place.iter().map(of_step));
+            put_path(&mut path, place.iter().map(of_step), terms);
             path.push(Kind::of(&node) as u8);
             paths.push(path);
         }

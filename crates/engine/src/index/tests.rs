@@ -21,7 +21,11 @@ fn steps(path: &str) -> Vec<IndexStep> {
 
 /// The keys of a document's terms.
 fn terms(text: &str, policy: &IndexingPolicy) -> Vec<Vec<u8>> {
-    let all = entries(text, 1, policy).keys;
+    terms_as(text, policy, Terms::Short)
+}
+
+fn terms_as(text: &str, policy: &IndexingPolicy, terms: Terms) -> Vec<Vec<u8>> {
+    let all = entries(text, 1, policy, terms).keys;
     let is_term = |key: &Bytes| contains(&keys::all_terms(), key);
     all.into_iter().filter(is_term).map(Vec::from).collect()
 }
@@ -49,7 +53,7 @@ fn excluded_paths_have_none() {
     let some = policy(r#"{"includedPaths":[{"path":"/a/?"}],"excludedPaths":[{"path":"/*"}]}"#);
     assert_eq!(terms(r#"{"id":"1","a":1,"b":2}"#, &some).len(), 2, "a, and the id always");
     let nothing = policy(r#"{"indexingMode":"none","automatic":false}"#);
-    assert_eq!(entries(r#"{"id":"1"}"#, 1, &nothing), Entries::default());
+    assert_eq!(entries(r#"{"id":"1"}"#, 1, &nothing, Terms::Short), Entries::default());
 }
 
 #[test]
@@ -85,11 +89,14 @@ fn what_all_policies_have_is_served() {
 #[test]
 fn names_of_any_length_have_terms() {
     let name = "n".repeat(100_000);
-    let found = terms(&format!(r#"{{"{name}":{{"a":1,"b":1}}}}"#), &policy("{}"));
-    assert!(found.len() == 2 && found.iter().all(|key| key.len() < 64));
-    let path = path_prefix(&steps(&format!("/{name}/a")));
-    let one = keys::term_range(&path, Bound::Unbounded, Bound::Unbounded);
-    assert_eq!(found.iter().filter(|key| contains(&one, key)).count(), 1);
+    for terms in [Terms::Short, Terms::Long] {
+        let text = format!(r#"{{"{name}":{{"a":1,"b":1}}}}"#);
+        let found = terms_as(&text, &policy("{}"), terms);
+        assert!(found.len() == 2 && found.iter().all(|key| key.len() < 64));
+        let path = path_prefix(&steps(&format!("/{name}/a")), terms);
+        let one = keys::term_range(&path, Bound::Unbounded, Bound::Unbounded);
+        assert_eq!(found.iter().filter(|key| contains(&one, key)).count(), 1);
+    }
 }
 
 #[test]
@@ -97,7 +104,11 @@ fn a_shape_says_what_is_at_a_path() {
     let text =
         r#"{"id":"1","a":{"b":{"c":{"d":{"e":1}}},"l":[{"m":1}]},"n":null,"o":{},"p":[],"q":1}"#;
     let some = policy(r#"{"excludedPaths":[{"path":"/q/*"}]}"#);
-    let shape = Shape::parse(&dictionary(text, &some)).unwrap();
+    let shapes = [Terms::Short, Terms::Long].map(|terms| {
+        let record = dictionary(text, &some, terms);
+        assert!(Shape::parse(&record[1..]).is_none());
+        (terms, Shape::parse(&record).unwrap())
+    });
     for (path, kind) in [
         ("/id", Some(Kind::Scalar)),
         ("/a", Some(Kind::Object)),
@@ -111,14 +122,15 @@ fn a_shape_says_what_is_at_a_path() {
         ("/q", None),
         ("/x", None),
     ] {
-        assert_eq!(shape.kind(&path_prefix(&steps(path))), kind, "{path}");
+        for (terms, shape) in &shapes {
+            assert_eq!(shape.kind(&path_prefix(&steps(path), *terms)), kind, "{path}");
+        }
     }
-    assert!(Shape::parse(&dictionary(text, &some)[1..]).is_none());
 }
 
 #[test]
 fn shapes_are_equal_if_the_same_paths_have_the_same_kinds() {
-    let shape = |text: &str| entries(text, 1, &policy("{}")).shape;
+    let shape = |text: &str| entries(text, 1, &policy("{}"), Terms::Short).shape;
     let one = shape(r#"{"a":1,"b":[1]}"#);
     assert_eq!(one, shape(r#"{"b":[],"a":"x"}"#));
     for other in [r#"{"a":1,"b":1}"#, r#"{"a":1}"#, r#"{"a":1,"b":[],"c":1}"#, r#"{}"#] {
@@ -155,7 +167,8 @@ fn columns_are_the_sort_keys_of_queries() {
 fn scalar() -> impl Strategy<Value = Scalar<'static>> {
     let letters = prop::sample::select(&['\0', 'a', 'b', '\u{FFFF}', '\u{10000}', 'ä'][..]);
     let short = prop::collection::vec(letters, 0..4).prop_map(String::from_iter);
-    let long = (short.clone(), 250..262_usize, short.clone())
+    let lengths = prop_oneof![122..134_usize, 250..262_usize];
+    let long = (short.clone(), lengths, short.clone())
         .prop_map(|(start, middle, end)| format!("{start}{}{end}", "m".repeat(middle)));
     let longer = (1_018..1_030_usize, short.clone())
         .prop_map(|(middle, end)| format!("{}{end}", "m".repeat(middle)));
@@ -272,16 +285,19 @@ proptest! {
         value in scalar(),
         (low, low_is) in (scalar(), 0..3_u8),
         (high, high_is) in (scalar(), 0..3_u8),
+        terms in prop::sample::select(&[(Terms::Short, 128), (Terms::Long, 1_024)][..]),
     ) {
-        let key = terms(&format!(r#"{{"a":{}}}"#, json(&value)), &policy("{}")).remove(0);
-        let path = path_prefix(&steps("/a"));
+        let (terms, bytes_max) = terms;
+        let text = format!(r#"{{"a":{}}}"#, json(&value));
+        let key = terms_as(&text, &policy("{}"), terms).remove(0);
+        let path = path_prefix(&steps("/a"), terms);
         let (from, to) = (bound(&low, low_is), bound(&high, high_is));
         let found = contains(&keys::term_range(&path, as_ref(&from), as_ref(&to)), &key);
         let wanted = above(&value, &low, low_is) && below(&value, &high, high_is);
         let stored = keys::term_value(&key, &path).unwrap();
         prop_assert!(found == wanted || (found && stored.is_cut()));
         prop_assert_eq!(keys::entry_rid(&key), Some(1));
-        let is_long = matches!(&value, Scalar::String(text) if text.len() > TERM_STRING_BYTES_MAX);
+        let is_long = matches!(&value, Scalar::String(text) if text.len() > bytes_max);
         prop_assert_eq!(stored.is_cut(), is_long);
         if !is_long {
             prop_assert_eq!(stored.bytes(), sort_key(Some(&value)));

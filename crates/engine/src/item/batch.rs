@@ -271,7 +271,7 @@ pub(super) fn entries(container: &Container, record: Option<&ItemRecord>) -> Res
     };
     let policy = policy_of(container, record)?;
     let text = container.indexed_text(record.policy_version, record.text()?)?;
-    Ok(index::entries(&text, record.rid, policy))
+    Ok(index::entries(&text, record.rid, policy, container.terms))
 }
 
 /// The policy that a version's entries were made under.
@@ -291,7 +291,7 @@ pub(super) fn policy_of<'c>(
 pub(super) fn dictionary(container: &Container, record: &ItemRecord) -> Result<Vec<u8>> {
     let policy = policy_of(container, record)?;
     let text = container.indexed_text(record.policy_version, record.text()?)?;
-    Ok(index::dictionary(&text, policy))
+    Ok(index::dictionary(&text, policy, container.terms))
 }
 
 /// About how many writes a batch has beside entries of the index.

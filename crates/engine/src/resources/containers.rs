@@ -13,7 +13,7 @@ use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Changes, Container, Partition, Policies};
 use crate::context::Work;
 use crate::database::Database;
-use crate::index::IndexedComputed;
+use crate::index::{IndexedComputed, Terms};
 use crate::keys::Total;
 use crate::op::{
     Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
@@ -71,6 +71,7 @@ impl Database {
                     epoch: Epoch(1),
                     moves: Vec::new(),
                     policies: Policies::first(computed.clone()),
+                    terms: Terms::Short,
                     lsn: Lsn(0),
                 };
                 let mut changes = Changes::default();

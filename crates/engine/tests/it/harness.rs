@@ -11,7 +11,9 @@ use partita_model::{
     Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
 };
 use partita_query::Filter;
-use partita_storage::{Direction, KeyRange, MemoryStore, ScanLimit, Space, Store};
+use partita_storage::{
+    Batch, Direction, KeyRange, MemoryStore, PartitionId, ScanLimit, Space, Store,
+};
 
 /// A throughput that makes one partition, and one that makes five.
 pub(crate) const PARTITIONS: [(usize, u32); 2] = [(1, 400), (5, 30_000)];
@@ -61,6 +63,26 @@ impl Bench {
     /// A new database on the same store: what a restart leaves.
     pub(crate) fn reopened(self) -> Bench {
         Bench::open(self.store, self.clock, 99, self.settings).unwrap()
+    }
+
+    /// The same after a restart, with containers as they were made before their records said how
+    /// much of a string their indexes keep.
+    pub(crate) fn with_long_terms(self) -> Bench {
+        const CATALOG: PartitionId = PartitionId(0);
+        let limit = ScanLimit { entries_max: 1_000, bytes_max: usize::MAX };
+        let view = self.store.snapshot(CATALOG).unwrap();
+        let page = view.scan(Space::Meta, &KeyRange::all(), Direction::Forward, limit).unwrap();
+        let mut batch = Batch::new();
+        for entry in page.entries {
+            let text = String::from_utf8_lossy(&entry.record.value);
+            let former = text.replace(r#","terms":"short""#, "");
+            if former != text {
+                batch.put(Space::Meta, entry.key, former.into_bytes());
+            }
+        }
+        assert!(!batch.writes.is_empty(), "no container says it");
+        self.store.submit(CATALOG, batch).wait().unwrap();
+        self.reopened()
     }
 
     fn open(
@@ -178,13 +200,22 @@ impl Bench {
     }
 
     fn stored(&self, space: Space) -> usize {
+        self.keys(space).len()
+    }
+
+    /// The keys of all indexes.
+    pub(crate) fn index_keys(&self) -> Vec<Vec<u8>> {
+        self.keys(Space::Index)
+    }
+
+    fn keys(&self, space: Space) -> Vec<Vec<u8>> {
         let limit = ScanLimit { entries_max: usize::MAX, bytes_max: usize::MAX };
-        let count = |partition| {
+        let keys = |partition| {
             let view = self.store.snapshot(partition).unwrap();
             let page = view.scan(space, &KeyRange::all(), Direction::Forward, limit).unwrap();
-            page.entries.len()
+            page.entries.into_iter().map(|entry| entry.key.to_vec())
         };
-        self.store.partitions().unwrap().into_iter().map(count).sum()
+        self.store.partitions().unwrap().into_iter().flat_map(keys).collect()
     }
 
     /// Every derived entry is there and nothing else.

@@ -58,7 +58,7 @@ impl Column {
         only: Option<&RidSet>,
     ) -> Result<Option<Column>> {
         let before = reader.scanned;
-        let path = index::path_prefix(steps);
+        let path = index::path_prefix(steps, reader.terms);
         let Some(shapes) = Shapes::read(reader, steps, &path)? else { return Ok(None) };
         let mut column = Column::new();
         let mut last: Vec<u8> = Vec::new();

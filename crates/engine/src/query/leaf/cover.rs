@@ -159,9 +159,9 @@ fn by_columns_of(
     if !paths.iter().all(|path| served.indexes(path)) {
         return Ok(None);
     }
-    let (view, budget) = (leaf.view, leaf.budget);
+    let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
-    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
     let mut columns = Vec::with_capacity(paths.len());
     for path in paths {
         match column(leaf, &mut reader, path, rids)? {
@@ -216,7 +216,7 @@ fn column(
 ) -> Result<Option<Arc<Column>>> {
     let settings = leaf.budget.settings;
     let at = (leaf.partition.id, leaf.view.lsn());
-    let range = scalars(&index::path_prefix(path));
+    let range = scalars(&index::path_prefix(path, reader.terms));
     if let Some(column) = leaf.memo.columns.get(at, &range) {
         reader.scanned += column.entries;
         return Ok(Some(column));
@@ -339,10 +339,10 @@ fn extremes(leaf: &mut Leaf<'_>, path: &[IndexStep]) -> Result<Option<Groups>> {
     if !leaf.container.served_policy().indexes(path) {
         return Ok(None);
     }
-    let (view, budget) = (leaf.view, leaf.budget);
+    let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
-    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
-    let encoded = index::path_prefix(path);
+    let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
+    let encoded = index::path_prefix(path, terms);
     let Some(shapes) = Shapes::read(&mut reader, path, &encoded)? else { return Ok(None) };
     let mut found = Vec::new();
     for direction in [Direction::Forward, Direction::Backward] {

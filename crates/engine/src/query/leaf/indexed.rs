@@ -73,9 +73,9 @@ fn worthwhile(leaf: &mut Leaf<'_>) -> Result<Option<u64>> {
 
 /// Asks the index, and notes in the report what was done.
 pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> Result<Found> {
-    let (view, budget) = (leaf.view, leaf.budget);
+    let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
-    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
     let mut steps = Vec::new();
     let mut lookup = Lookup {
         reader: &mut reader,
@@ -213,9 +213,9 @@ pub(super) fn ordered(
     if !leaf.only.is_empty() && reach <= sort_items {
         return scan::stream(leaf, after, emit);
     }
-    let (view, budget) = (leaf.view, leaf.budget);
+    let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
-    let mut reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
     let walk = match paths.as_slice() {
         [path] => {
             let within = values_at(leaf.query.access(), path);

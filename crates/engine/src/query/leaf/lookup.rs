@@ -206,7 +206,7 @@ impl Lookup<'_, '_, '_> {
         if !self.served.indexes(&condition.path) {
             return Ok(Found::Everything { exact: false });
         }
-        let path = index::path_prefix(&condition.path);
+        let path = index::path_prefix(&condition.path, self.reader.terms);
         let found = match &condition.test {
             Test::Values(intervals) => self.values(&path, intervals)?,
             Test::Each(test) => self.each(&path, test)?,
@@ -416,7 +416,7 @@ pub(super) fn scalars(path: &[u8]) -> KeyRange {
 
 /// Only long keys can hold a string that was cut.
 pub(super) fn may_be_cut(key: &[u8], path: &[u8]) -> bool {
-    key.len() > index::TERM_STRING_BYTES_MAX
+    key.len() > index::string_bytes_max(path)
         && keys::term_value(key, path).is_some_and(|value| value.is_cut())
 }
 

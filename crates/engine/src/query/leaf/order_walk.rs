@@ -115,7 +115,7 @@ impl<'w> OrderWalk<'w> {
         after: Option<&SortPosition>,
         filter: Option<&'w RidSet>,
     ) -> Result<Option<OrderWalk<'w>>> {
-        let path = index::path_prefix(steps);
+        let path = index::path_prefix(steps, reader.terms);
         let direction = direction_of(order.rids_descend());
         let mut segments = VecDeque::new();
         let entries = |range: KeyRange| {
@@ -348,7 +348,7 @@ impl Columns<'_> {
         };
         match self {
             Columns::Term { path } => {
-                let long = entry.key.len() > index::TERM_STRING_BYTES_MAX;
+                let long = entry.key.len() > index::string_bytes_max(path);
                 let cut =
                     long && keys::term_value(&entry.key, path).is_some_and(|value| value.is_cut());
                 if cut { group(end, true) } else { Ok(None) }
@@ -400,7 +400,7 @@ pub(super) fn resume_term(
     direction: Direction,
 ) -> KeyRange {
     let Some(sort_key) = after.keys.first() else { return range };
-    let value = index::fit(sort_key, index::TERM_STRING_BYTES_MAX);
+    let value = index::fit(sort_key, index::string_bytes_max(path));
     let mut key = Vec::with_capacity(path.len() + value.len() + 9);
     keys::put_term_prefix(&mut key, path);
     key.extend_from_slice(&value);

@@ -56,9 +56,9 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
         return Ok(None);
     }
     let order = Order::of(facts);
-    let (view, budget) = (leaf.view, leaf.budget);
+    let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
-    let reader = IndexReader { view, deadline: &deadline, scanned: 0 };
+    let reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
     let found = Found { order: &order, after, want: leaf.want, places: Vec::new() };
     let mut walk = Walk { reader, found };
     let (reached, used) = match paths.as_slice() {
@@ -226,7 +226,7 @@ const GO_ON: Step = ControlFlow::Continue(());
 impl Walk<'_> {
     /// By one path. `within`: only scalars in these intervals.
     fn by_path(&mut self, steps: &[IndexStep], within: Option<&[Interval]>) -> Result<Reached> {
-        let path = index::path_prefix(steps);
+        let path = index::path_prefix(steps, self.reader.terms);
         let backward = self.found.order.rids_descend();
         if let Some(intervals) = within {
             let mut ranges: Vec<_> =

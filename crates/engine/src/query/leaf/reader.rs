@@ -9,6 +9,7 @@ use std::ops::{Bound, ControlFlow};
 use partita_model::{Error, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
 
+use crate::index::Terms;
 use crate::keys;
 
 const FIRST_CHUNK: usize = 64;
@@ -26,6 +27,8 @@ pub(super) type Deadline<'a> = &'a (dyn Fn() -> Result<()> + 'a);
 pub(super) struct IndexReader<'a> {
     pub(super) view: &'a dyn Snapshot,
     pub(super) deadline: Deadline<'a>,
+    /// How the container's index is written.
+    pub(super) terms: Terms,
     /// Entries looked at so far.
     pub(super) scanned: u64,
 }

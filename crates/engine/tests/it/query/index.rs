@@ -531,3 +531,44 @@ fn an_item_that_is_made_again_is_found_where_it_is_now() {
         }
     }
 }
+
+/// The length of the longest key in the index.
+fn longest_key(bench: &Bench) -> usize {
+    bench.index_keys().iter().map(Vec::len).max().unwrap()
+}
+
+#[test]
+fn a_container_of_old_keeps_its_long_terms_and_answers_alike() {
+    for throughput in THROUGHPUTS_HERE {
+        let bench = Bench::with_queries(always());
+        bench.make_container(throughput, KEY_PK);
+        let bench = bench.with_long_terms();
+        fill_with_kinds(&bench);
+        let long = "ä".repeat(700);
+        let middle = "m".repeat(300);
+        for n in 0..6 {
+            let body = format!(r#"{{"id":"m{n}","pk":"k{n}","x":"{middle}{}","w":{n}}}"#, n % 4);
+            bench.create(&body).result.unwrap();
+        }
+        for query in [
+            format!("SELECT VALUE c.id FROM c WHERE c.x = '{middle}1'"),
+            format!("SELECT VALUE c.id FROM c WHERE c.x > '{middle}1'"),
+            format!("SELECT VALUE c.id FROM c WHERE c.x <= '{long}b'"),
+            format!("SELECT VALUE c.id FROM c WHERE STARTSWITH(c.x, '{middle}')"),
+            "SELECT VALUE c.id FROM c WHERE c.x > 'b' ORDER BY c.x".to_owned(),
+            "SELECT VALUE c.id FROM c ORDER BY c.x DESC".to_owned(),
+            format!("SELECT VALUE COUNT(1) FROM c WHERE c.x > '{middle}'"),
+            "SELECT VALUE c.id FROM c WHERE IS_DEFINED(c.x) AND NOT IS_DEFINED(c.d.e.f)".to_owned(),
+        ] {
+            check(&bench, &query);
+        }
+        assert!(longest_key(&bench) > 1_024);
+        bench.upsert(r#"{"id":"m1","pk":"k1","x":"short"}"#, None).result.unwrap();
+        bench.delete("m2", r#"["k2"]"#).result.unwrap();
+        let bench = bench.reopened();
+        bench.upsert(&format!(r#"{{"id":"m3","pk":"k3","x":"{long}"}}"#), None).result.unwrap();
+        bench.assert_whole();
+        let new = bench_with_kinds(always(), throughput, "");
+        assert!(longest_key(&new) < 256);
+    }
+}
