@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use partita_model::Lsn;
 use partita_storage::{KeyRange, PartitionId};
 
-use super::leaf::{Column, RidSet};
+use super::leaf::{Column, Others, RidSet};
 use super::pointers::Pointers;
 
 /// What is kept takes this besides itself and its key.
@@ -37,6 +37,7 @@ type Key = (PartitionId, Bound<Vec<u8>>, Bound<Vec<u8>>);
 pub(crate) struct Memo {
     pub(super) sets: Kept<Known>,
     pub(super) columns: Kept<Column>,
+    pub(super) others: Kept<Others>,
     pub(super) pointers: Pointers,
 }
 

@@ -30,6 +30,7 @@ use super::small_document::Template;
 use crate::index;
 use crate::keys;
 use crate::op::{IndexUse, PlanHint};
+use crate::query::memo::Known;
 
 /// What loading an item by its rid, and passing one in a scan, cost in index entries.
 const LOAD_COST: u64 = 25;
@@ -174,12 +175,14 @@ fn by_columns_of(
         // A column that has a value for each item says as well who is there.
         None => match columns.iter().any(|column| column.rids.len() == reach) {
             true => None,
-            false => Some(all_rids(&mut reader)?),
+            false => Some(all_rids(leaf, &mut reader)?),
         },
     };
     leaf.report.entries_scanned += reader.scanned;
     let whole = columns.iter().map(|column| &column.rids).find(|column| column.len() == reach);
-    let Some(rids) = rids.or(everyone.as_ref()).or(whole) else { return Ok(None) };
+    let Some(rids) = rids.or(everyone.as_ref().map(|known| &known.rids)).or(whole) else {
+        return Ok(None);
+    };
     let names: Vec<String> = paths.iter().map(|path| path_text(path)).collect();
     leaf.note(match names.as_slice() {
         [] => format!("count {} rids", rids.len()),
@@ -229,14 +232,27 @@ fn column(
     Ok(Some(column))
 }
 
-/// Every item that queries see.
-fn all_rids(reader: &mut IndexReader<'_>) -> Result<RidSet> {
-    let mut rids = RidSet::default();
-    reader.walk_rids(&keys::all_shape_entries(), Direction::Forward, |rid, _| {
-        rids.insert(rid);
+/// Every item that queries see; remembered as columns are.
+fn all_rids(leaf: &Leaf<'_>, reader: &mut IndexReader<'_>) -> Result<Arc<Known>> {
+    let settings = leaf.budget.settings;
+    let at = (leaf.partition.id, leaf.view.lsn());
+    let range = keys::all_shape_entries();
+    if let Some(known) = leaf.memo.sets.get(at, &range) {
+        reader.scanned += known.entries;
+        return Ok(known);
+    }
+    let mut known = Known { rids: RidSet::default(), entries: 0, sure: true };
+    reader.walk_rids(&range, Direction::Forward, |rid, _| {
+        known.rids.insert(rid);
+        known.entries += 1;
         ControlFlow::Continue(())
     })?;
-    Ok(rids)
+    let known = Arc::new(known);
+    if known.entries >= settings.memo_entries_min {
+        let bytes = known.rids.bytes();
+        leaf.memo.sets.put(at, &range, Arc::clone(&known), bytes, settings.memo_bytes_max);
+    }
+    Ok(known)
 }
 
 /// Groups in the making.

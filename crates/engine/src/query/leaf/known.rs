@@ -9,8 +9,9 @@
 //! Not if items expire: only the item says when.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use partita_model::{IndexStep, KeyPart, Result, Scalar};
+use partita_model::{IndexStep, KeyPart, Scalar};
 use partita_query::Reads;
 
 use super::Leaf;
@@ -37,6 +38,9 @@ pub(super) struct Known<'l> {
     container: &'l Container,
     template: Template,
     sources: Vec<Source>,
+    /// The values of a place as JSON, one after another, and which piece is whose.
+    texts: String,
+    pieces: Vec<Range<usize>>,
 }
 
 impl<'l> Known<'l> {
@@ -54,7 +58,8 @@ impl<'l> Known<'l> {
             column.or_else(|| source_of(container, path))
         };
         let sources = paths.iter().map(source).collect::<Option<Vec<Source>>>()?;
-        Some(Known { container, template: Template::new(paths), sources })
+        let template = Template::new(paths);
+        Some(Known { container, template, sources, texts: String::new(), pieces: Vec::new() })
     }
 
     /// Does the key of an item tell something that its place does not?
@@ -64,61 +69,64 @@ impl<'l> Known<'l> {
 
     /// Writes the document of a place. False if the item has to be loaded.
     pub(super) fn write(
-        &self,
+        &mut self,
         out: &mut String,
         place: &SortPosition,
         item_key: Option<&[u8]>,
-    ) -> Result<bool> {
+    ) -> bool {
         let components = self.container.definition.partition_key.paths.len();
         let item_key = item_key.and_then(|key| keys::parse_item(key, components));
-        let mut texts = Vec::with_capacity(self.sources.len());
+        self.texts.clear();
+        self.pieces.clear();
         for source in &self.sources {
-            match self.value(*source, place, item_key.as_ref()) {
-                Told::Value(value) => {
-                    let mut text = String::new();
-                    if !put_text(&mut text, &value) {
-                        return Ok(false);
-                    }
-                    texts.push(Some(text));
-                }
-                Told::Undefined => texts.push(None),
-                Told::Nothing => return Ok(false),
+            let start = self.texts.len();
+            let is_told = match value(self.container, *source, place, item_key.as_ref()) {
+                Told::Value(value) => put_text(&mut self.texts, &value),
+                Told::Undefined => true,
+                Told::Nothing => false,
+            };
+            if !is_told {
+                return false;
             }
+            self.pieces.push(start..self.texts.len());
         }
-        self.template.write(out, &mut |number| texts.get(number)?.as_deref());
-        Ok(true)
+        let (texts, pieces) = (&self.texts, &self.pieces);
+        let text = |number: usize| texts.get(pieces.get(number)?.clone());
+        // No JSON is empty: what is empty is undefined.
+        self.template.write(out, &mut |number| text(number).filter(|text| !text.is_empty()));
+        true
     }
+}
 
-    fn value<'v>(
-        &self,
-        source: Source,
-        place: &'v SortPosition,
-        item_key: Option<&'v ItemKey>,
-    ) -> Told<'v> {
-        match source {
-            Source::Rid => {
-                let rid = self.container.item_rid(place.rid).to_string();
-                Told::Value(Scalar::String(Cow::Owned(rid)))
-            }
-            Source::Id => item_key.map_or(Told::Nothing, |key| text(&key.id)),
-            Source::KeyPart(at) => match item_key.and_then(|key| key.key.0.get(at)) {
-                Some(KeyPart::String(key)) => text(key),
-                Some(KeyPart::Number(double)) => Told::Value(Scalar::Number(*double)),
-                Some(KeyPart::Bool(value)) => Told::Value(Scalar::Bool(*value)),
-                Some(KeyPart::Null) => Told::Value(Scalar::Null),
-                // What is no scalar is undefined as a key.
-                Some(KeyPart::Undefined) | None => Told::Nothing,
-            },
-            Source::Column(at) => match place.keys.get(at).map(Vec::as_slice) {
-                Some([0]) => Told::Undefined,
-                Some(key) => match EntryValue::new(key).scalar() {
-                    Some(Scalar::String(text)) if is_doubtful(&text) => Told::Nothing,
-                    Some(value) => Told::Value(value),
-                    None => Told::Nothing,
-                },
+fn value<'v>(
+    container: &Container,
+    source: Source,
+    place: &'v SortPosition,
+    item_key: Option<&'v ItemKey>,
+) -> Told<'v> {
+    match source {
+        Source::Rid => {
+            let rid = container.item_rid(place.rid).to_string();
+            Told::Value(Scalar::String(Cow::Owned(rid)))
+        }
+        Source::Id => item_key.map_or(Told::Nothing, |key| text(&key.id)),
+        Source::KeyPart(at) => match item_key.and_then(|key| key.key.0.get(at)) {
+            Some(KeyPart::String(key)) => text(key),
+            Some(KeyPart::Number(double)) => Told::Value(Scalar::Number(*double)),
+            Some(KeyPart::Bool(value)) => Told::Value(Scalar::Bool(*value)),
+            Some(KeyPart::Null) => Told::Value(Scalar::Null),
+            // What is no scalar is undefined as a key.
+            Some(KeyPart::Undefined) | None => Told::Nothing,
+        },
+        Source::Column(at) => match place.keys.get(at).map(Vec::as_slice) {
+            Some([0]) => Told::Undefined,
+            Some(key) => match EntryValue::new(key).scalar() {
+                Some(Scalar::String(text)) if is_doubtful(&text) => Told::Nothing,
+                Some(value) => Told::Value(value),
                 None => Told::Nothing,
             },
-        }
+            None => Told::Nothing,
+        },
     }
 }
 
@@ -150,5 +158,5 @@ fn text(text: &str) -> Told<'_> {
 
 /// Half a character of an item is the replacement character in keys.
 fn is_doubtful(text: &str) -> bool {
-    text.contains(char::REPLACEMENT_CHARACTER)
+    !text.is_ascii() && text.contains(char::REPLACEMENT_CHARACTER)
 }

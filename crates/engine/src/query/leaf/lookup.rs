@@ -460,6 +460,11 @@ impl Shapes {
         Ok(Some(Shapes { kinds, has_unknown }))
     }
 
+    /// About how much memory they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.kinds.len() * size_of::<(u64, Option<index::Kind>)>()
+    }
+
     /// The shapes that have one of the kinds at the path.
     pub(super) fn with(&self, wanted: Kinds) -> impl Iterator<Item = u64> {
         let fits = move |kind: &Option<index::Kind>| match kind {

@@ -43,6 +43,7 @@ use partita_query::{Groups, Query, Run};
 use partita_storage::Snapshot;
 
 pub(super) use self::column::Column;
+pub(super) use self::places::Others;
 pub(super) use self::rid_set::RidSet;
 
 use super::memo::Memo;

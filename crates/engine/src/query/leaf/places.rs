@@ -12,6 +12,7 @@
 //! have expired. Then it is as if the place had not been there.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use partita_model::{CompositeIndex, Document, Error, IndexStep, Result};
 use partita_query::access::{Access, Interval, Kinds};
@@ -21,7 +22,7 @@ use super::composite::{Part, composite_for, composite_use, values_at};
 use super::explain::path_text;
 use super::indexed::{is_answered_by_walk, note_use, paths_of};
 use super::known::Known;
-use super::lookup::{Shapes, interval_range, may_be_cut, scalars};
+use super::lookup::{Memory, Shapes, interval_range, may_be_cut, scalars};
 use super::order_walk::{
     Class, check_ties, direction_of, is_unclear, resume_composite, resume_term,
 };
@@ -34,6 +35,8 @@ use crate::query::position::{LeafRow, Order, Position, SortPosition};
 
 /// Rows of keys that are made at a time.
 const PIECE: usize = 1_000;
+/// What is remembered of items without a scalar may take this part of the bytes for sets.
+const OTHERS_SHARE: usize = 8;
 
 /// Places, and how their walk ended.
 pub(super) struct Places {
@@ -60,7 +63,9 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     let deadline = || budget.check_whole_time();
     let reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
     let found = Found { order: &order, after, want: leaf.want, places: Vec::new() };
-    let mut walk = Walk { reader, found };
+    let at = (leaf.partition.id, leaf.view.lsn());
+    let memory = Memory { memo: leaf.memo, at, settings: budget.settings };
+    let mut walk = Walk { reader, memory, found };
     let (reached, used) = match paths.as_slice() {
         [path] => {
             let paths = vec![format!("{}/?", path_text(path))];
@@ -131,7 +136,7 @@ pub(super) fn stream(
 /// The rows of places, in their order; those that have none are left out.
 pub(super) fn rows_at(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
     let rows = match Known::of(leaf) {
-        Some(known) => known_rows(leaf, &known, places)?,
+        Some(known) => known_rows(leaf, known, places)?,
         None => loaded_rows(leaf, places)?,
     };
     leaf.report.rows_out += rows.len() as u64;
@@ -153,7 +158,7 @@ fn loaded_rows(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<Lea
 /// The same where keys tell all that the query looks at.
 fn known_rows(
     leaf: &mut Leaf<'_>,
-    known: &Known<'_>,
+    mut known: Known<'_>,
     places: Vec<SortPosition>,
 ) -> Result<Vec<LeafRow>> {
     let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
@@ -166,7 +171,7 @@ fn known_rows(
     let mut text = String::new();
     for (at, place) in places.into_iter().enumerate() {
         text.clear();
-        if known.write(&mut text, &place, item_keys.get(at).map(Vec::as_slice))? {
+        if known.write(&mut text, &place, item_keys.get(at).map(Vec::as_slice)) {
             row_at(leaf, place, &text, &mut rows)?;
             continue;
         }
@@ -207,6 +212,7 @@ enum Reached {
 /// A walk along an index.
 struct Walk<'w> {
     reader: IndexReader<'w>,
+    memory: Memory<'w>,
     found: Found<'w>,
 }
 
@@ -241,10 +247,7 @@ impl Walk<'_> {
             }
             return Ok(Reached::End);
         }
-        let reader = &mut self.reader;
-        let Some(shapes) = Shapes::read(reader, steps, &path)? else {
-            return Ok(Reached::Unclear);
-        };
+        let Some(others) = self.others(steps, &path)? else { return Ok(Reached::Unclear) };
         let mut classes = [Class::Undefined, Class::Scalar, Class::Tree];
         if backward {
             classes.reverse();
@@ -253,8 +256,12 @@ impl Walk<'_> {
         for class in classes.into_iter().skip_while(|class| begun.is_some_and(|at| at != *class)) {
             let step = match class {
                 Class::Scalar => self.terms(&path, scalars(&path))?,
-                Class::Undefined => self.without_value(&shapes)?,
-                Class::Tree | Class::Any => self.trees(&shapes)?,
+                Class::Undefined => self.without_value(&others.shapes)?,
+                // Nobody but the items knows where these are.
+                Class::Tree | Class::Any if others.has_trees => {
+                    ControlFlow::Break(Reached::Unclear)
+                }
+                Class::Tree | Class::Any => GO_ON,
             };
             if let ControlFlow::Break(reached) = step {
                 return Ok(reached);
@@ -311,18 +318,21 @@ impl Walk<'_> {
         Ok(rids.into_iter().try_for_each(|rid| self.found.take(vec![undefined.clone()], rid)))
     }
 
-    /// Arrays and objects, if there are any, are not clear.
-    fn trees(&mut self, shapes: &Shapes) -> Result<Step> {
-        let trees = Kinds { array: true, object: true, ..Kinds::NONE };
-        for shape in shapes.with(trees).chain([index::UNKNOWN_SHAPE]) {
-            let step = self.entries(&keys::shape_range(shape), Direction::Forward, |_, _| {
-                Ok(ControlFlow::Break(Reached::Unclear))
-            })?;
-            if step.is_break() {
-                return Ok(step);
-            }
+    /// The items without a scalar at a path, as far as they are remembered or as shapes tell. What
+    /// is remembered counts as if it were read.
+    fn others(&mut self, steps: &[IndexStep], path: &[u8]) -> Result<Option<Arc<Others>>> {
+        let Memory { memo, at, settings } = self.memory;
+        let range = scalars(path);
+        if let Some(others) = memo.others.get(at, &range) {
+            self.reader.scanned += others.entries;
+            return Ok(Some(others));
         }
-        Ok(GO_ON)
+        let Some(others) = Others::read(&mut self.reader, steps, path)?.map(Arc::new) else {
+            return Ok(None);
+        };
+        let (kept, bytes) = (Arc::clone(&others), others.shapes.bytes());
+        memo.others.put(at, &range, kept, bytes, settings.memo_bytes_max / OTHERS_SHARE);
+        Ok(Some(others))
     }
 
     /// By the columns of a composite index; `range` is all of it.
@@ -372,7 +382,7 @@ impl Walk<'_> {
         mut see: impl FnMut(&mut Found<'_>, &[u8]) -> Result<Step>,
     ) -> Result<Step> {
         let mut step = GO_ON;
-        let Walk { reader, found } = self;
+        let Walk { reader, found, .. } = self;
         reader.walk(range, direction, |key, _| {
             step = see(found, key)?;
             Ok(if step.is_break() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -393,6 +403,36 @@ impl Found<'_> {
             true => ControlFlow::Break(Reached::Enough),
             false => GO_ON,
         }
+    }
+}
+
+/// The items that have no scalar at a path.
+#[derive(Debug)]
+pub(in crate::query) struct Others {
+    shapes: Shapes,
+    /// Are there arrays or objects, or items that may have one?
+    has_trees: bool,
+    /// How many entries of the index were looked at.
+    entries: u64,
+}
+
+impl Others {
+    /// None if shapes do not tell of the path.
+    fn read(
+        reader: &mut IndexReader<'_>,
+        steps: &[IndexStep],
+        path: &[u8],
+    ) -> Result<Option<Others>> {
+        let before = reader.scanned;
+        let Some(shapes) = Shapes::read(reader, steps, path)? else { return Ok(None) };
+        let trees = Kinds { array: true, object: true, ..Kinds::NONE };
+        let mut has_trees = shapes.has_unknown;
+        for shape in shapes.with(trees) {
+            let range = keys::shape_range(shape);
+            has_trees |=
+                !reader.walk_rids(&range, Direction::Forward, |_, _| ControlFlow::Break(()))?;
+        }
+        Ok(Some(Others { shapes, has_trees, entries: reader.scanned - before }))
     }
 }
 
