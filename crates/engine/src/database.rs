@@ -139,6 +139,9 @@ pub struct QuerySettings {
     pub pointer_bytes_max: usize,
     /// Partitions asked at once.
     pub parallelism: usize,
+    /// For so long a query asks its partitions one after the other. To wake another thread up takes
+    /// longer than most queries do.
+    pub alone_micros: u64,
     /// Bytes of a continuation when the client does not say.
     pub token_bytes_max: usize,
 }
@@ -160,6 +163,7 @@ impl Default for QuerySettings {
             memo_entries_min: 256,
             pointer_bytes_max: 16 << 20,
             parallelism: 4,
+            alone_micros: 250,
             token_bytes_max: 4 << 10,
         }
     }

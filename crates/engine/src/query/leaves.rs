@@ -6,10 +6,15 @@
 //! come back in the order of the units, and the first error in that order wins, so the threads
 //! change nothing but the time.
 //!
+//! Most rounds are over before another thread has woken up. So a round begins on the thread of its
+//! query, and calls others only when it has taken a while: at a look at the clock, between two
+//! units or in the middle of one.
+//!
 //! If a page takes the units in turn, those behind the one that fills it need not be asked. Who
 //! began to ask one of them finishes it in vain.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,7 +26,7 @@ use partita_storage::Snapshot;
 use super::Job;
 use super::crew::Shared;
 use super::cursor::Unit;
-use super::leaf::{Budget, End, Leaf};
+use super::leaf::{Budget, End, Leaf, Watch};
 use super::memo::Memo;
 use super::position::{LeafRow, Position, SortPosition};
 use crate::catalog::Container;
@@ -97,13 +102,18 @@ pub(super) fn ask_rows_at(
 }
 
 fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Vec<Answer>> {
-    let hands = job.budget.settings.parallelism.min(tasks.len()).saturating_sub(1);
+    let settings = job.budget.settings;
+    let hands = Cell::new(settings.parallelism.min(tasks.len()).saturating_sub(1));
+    let alone_until_nanos = job.budget.clock.monotonic_nanos() + settings.alone_micros * 1_000;
     let round = Arc::new(Round::new(job, question, tasks));
-    if hands > 0 {
-        let shared: Arc<dyn Shared> = Arc::clone(&round) as Arc<dyn Shared>;
-        job.database.crew.call(hands, &shared);
-    }
-    round.work();
+    let watch = |now_nanos: u64| {
+        if hands.get() > 0 && now_nanos >= alone_until_nanos {
+            let shared: Arc<dyn Shared> = Arc::clone(&round) as Arc<dyn Shared>;
+            job.database.crew.call(hands.take(), &shared);
+        }
+        false
+    };
+    round.take_part(Some(&watch));
     round.answers()
 }
 
@@ -187,7 +197,7 @@ impl Round {
         std::mem::take(&mut state.answers).into_iter().map_while(|answer| answer).collect()
     }
 
-    fn answer(&self, mut task: Task) -> Result<Answer> {
+    fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
         let partition = self
             .container
             .partitions
@@ -218,6 +228,7 @@ impl Round {
                 clock: &*self.clock,
                 started_nanos: self.started_nanos,
                 now_seconds: self.now_seconds,
+                watch,
             },
             report,
         };
@@ -228,15 +239,19 @@ impl Round {
     }
 }
 
-impl Shared for Round {
-    fn work(&self) {
+impl Round {
+    /// Answers one unit after the other, until none is left.
+    fn take_part(&self, watch: Option<&Watch<'_>>) {
         loop {
+            if let Some(watch) = watch {
+                watch(self.clock.monotonic_nanos());
+            }
             let (at, task) = {
                 let mut state = self.lock();
                 let Some((at, task)) = state.begin() else { return };
                 (at, task)
             };
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(task)));
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(task, watch)));
             let mut state = self.lock();
             match answered {
                 Ok(answer) => state.take(at, answer, self.question),
@@ -249,7 +264,16 @@ impl Shared for Round {
             if state.running == 0 {
                 self.idle.notify_all();
             }
+            if state.next >= state.tasks.len() {
+                return;
+            }
         }
+    }
+}
+
+impl Shared for Round {
+    fn work(&self) {
+        self.take_part(None);
     }
 }
 

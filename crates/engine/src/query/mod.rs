@@ -187,6 +187,7 @@ impl Database {
                 clock: &*self.clock,
                 started_nanos,
                 now_seconds: self.now_seconds(),
+                watch: None,
             },
             area: area.range,
             only: area.only,

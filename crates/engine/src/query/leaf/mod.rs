@@ -96,7 +96,12 @@ pub(super) struct Budget<'a> {
     /// When the page began, on the clock's nanoseconds.
     pub(super) started_nanos: u64,
     pub(super) now_seconds: u64,
+    /// Told the time at every look at the clock. If it says so, the time is over.
+    pub(super) watch: Option<&'a Watch<'a>>,
 }
+
+/// Hears of the time, in the clock's nanoseconds; true if there is no more of it.
+pub(super) type Watch<'a> = dyn Fn(u64) -> bool + 'a;
 
 impl Budget<'_> {
     /// Has the page taken its time?
@@ -122,7 +127,11 @@ impl Budget<'_> {
     }
 
     fn elapsed_millis(&self) -> u64 {
-        self.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
+        let now_nanos = self.clock.monotonic_nanos();
+        if self.watch.is_some_and(|watch| watch(now_nanos)) {
+            return u64::MAX;
+        }
+        now_nanos.saturating_sub(self.started_nanos) / 1_000_000
     }
 }
 
