@@ -59,12 +59,16 @@ pub(crate) struct Work<'a> {
     pub(crate) admitted: Vec<PartitionId>,
     /// What its scripts logged.
     pub(crate) log: Option<String>,
+    /// A query that is tried on the spot is given up then.
+    pub(crate) spot_until_nanos: Option<u64>,
+    pub(crate) given_up: bool,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
         let (usage, parts) = (Usage::default(), Charge::default());
         let (container, served, admitted, log) = (None, None, Vec::new(), None);
-        Work { context, usage, parts, container, served, admitted, log }
+        let (spot_until_nanos, given_up) = (None, false);
+        Work { context, usage, parts, container, served, admitted, log, spot_until_nanos, given_up }
     }
 }

@@ -23,7 +23,7 @@ use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
-use crate::query::{Crew, Memo};
+use crate::query::{Crew, Memo, Tries};
 use crate::resources::fresh_etag;
 use crate::script_runtime::ScriptRuntime;
 use crate::throughput::{Budgets, ThroughputMode};
@@ -40,6 +40,7 @@ pub struct Database {
     pub(crate) queries: QueryLog,
     pub(crate) crew: Crew,
     pub(crate) memo: Arc<Memo>,
+    pub(crate) tries: Tries,
     pub(crate) turns: Arc<Turns>,
 }
 
@@ -142,6 +143,9 @@ pub struct QuerySettings {
     /// For so long a query asks its partitions one after the other. To wake another thread up takes
     /// longer than most queries do.
     pub alone_micros: u64,
+    /// For so long a query is tried where its request came in, before it is handed to a thread that
+    /// nobody else waits for. 0: it is not tried.
+    pub spot_micros: u64,
     /// Bytes of a continuation when the client does not say.
     pub token_bytes_max: usize,
 }
@@ -164,6 +168,7 @@ impl Default for QuerySettings {
             pointer_bytes_max: 16 << 20,
             parallelism: 4,
             alone_micros: 250,
+            spot_micros: 1_000,
             token_bytes_max: 4 << 10,
         }
     }
@@ -247,6 +252,7 @@ impl Database {
             queries: QueryLog::default(),
             crew,
             memo: Arc::default(),
+            tries: Tries::default(),
             turns: Arc::default(),
         }))
     }
@@ -274,7 +280,8 @@ impl Database {
         Some(self.reply(work, result))
     }
 
-    fn reply(&self, work: Work<'_>, result: Result<Outcome>) -> Reply {
+    /// What an operation answers.
+    pub(crate) fn reply(&self, work: Work<'_>, result: Result<Outcome>) -> Reply {
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
         let Work { served, container, log, .. } = work;

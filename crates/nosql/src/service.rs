@@ -1,8 +1,9 @@
 //! The door itself: authenticate, read the request, let the database do it, write the response.
 //!
 //! Operations on single items run right here, on the thread that read the request; pages and
-//! changes of the catalog go to the worker pool, and batches up to their commit. What need not wait
-//! is answered without a future: above all point reads, and everything that is refused.
+//! changes of the catalog go to the worker pool, and batches up to their commit. Queries are tried
+//! here, and go there if they take longer than most. What need not wait is answered without a
+//! future: above all point reads, and everything that is refused.
 
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -386,6 +387,10 @@ impl NoSqlDoor {
             Runs::UntilItWaits => return self.begin_in_pool(op, context).await,
             Runs::Briefly => JobLength::Brief,
             Runs::InPool => JobLength::Long,
+            Runs::OnTheSpot => match self.database.answer_on_the_spot(&op, &context) {
+                Some(reply) => return Ok(reply),
+                None => JobLength::Long,
+            },
             Runs::Scripts => JobLength::Waiting,
         };
         // Who runs a script waits for its turn before it takes a thread.

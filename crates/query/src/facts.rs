@@ -42,6 +42,8 @@ pub struct Facts {
     pub selects: Reads,
     /// The path whose least and greatest values are all that the query asks for, of all items.
     pub extremes_of: Option<Vec<IndexStep>>,
+    /// No functions, patterns, subqueries or joins: an item takes no more work than its size.
+    pub is_simple: bool,
 }
 
 /// A column of ORDER BY.
@@ -82,9 +84,10 @@ impl Facts {
                 seen.visit(expr);
             }
         });
+        let joins = written.from.as_ref().is_some_and(multiplies);
         Facts {
             has_from: written.from.is_some(),
-            joins: written.from.as_ref().is_some_and(multiplies),
+            joins,
             is_grouped: meaning.grouping.is_some(),
             has_group_by: !written.group_by.is_empty(),
             distinct: meaning.distinct,
@@ -98,6 +101,7 @@ impl Facts {
             reads: if seen.whole { Reads::Whole } else { Reads::Paths(seen.paths) },
             selects: selects(meaning),
             extremes_of: extremes_of(meaning),
+            is_simple: !joins && !seen.computes,
         }
     }
 }
@@ -152,6 +156,8 @@ struct Seen {
     paths: Vec<Vec<IndexStep>>,
     known: HashSet<Vec<IndexStep>>,
     udfs: Vec<String>,
+    /// There is more than operators.
+    computes: bool,
 }
 
 impl Seen {
@@ -160,6 +166,14 @@ impl Seen {
             Expr::Item => self.whole = true,
             Expr::Path { base, steps } if **base == Expr::Item => self.path(steps),
             other => {
+                self.computes |= matches!(
+                    other,
+                    Expr::Call { .. }
+                        | Expr::Udf { .. }
+                        | Expr::Like { .. }
+                        | Expr::LikeComputed { .. }
+                        | Expr::Subquery { .. }
+                );
                 if let Expr::Udf { name, .. } = other
                     && !self.udfs.contains(name)
                 {
@@ -229,6 +243,19 @@ mod tests {
             assert_eq!(sorted(&query.facts().reads), reads, "{text}");
             assert_eq!(sorted(&query.facts().selects), selects, "{text}");
             assert_eq!(query.facts().extremes_of, extremes, "{text}");
+            assert!(query.facts().is_simple, "{text}");
+        }
+        for text in [
+            "SELECT * FROM c WHERE LOWER(c.a) = 'b'",
+            "SELECT * FROM c WHERE c.a LIKE '%b%'",
+            "SELECT * FROM c WHERE udf.f(c.a)",
+            "SELECT c.a, t FROM c JOIN t IN c.tags",
+            "SELECT VALUE t FROM t IN c.tags",
+            "SELECT * FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags)",
+            "SELECT VALUE [1, {a: [c.a, UPPER(c.b)]}] FROM c",
+            "SELECT VALUE MAX(c.a) FROM c GROUP BY RIGHT(c.b, 2)",
+        ] {
+            assert!(!Query::parse(text, &[], &[]).unwrap().facts().is_simple, "{text}");
         }
         let star = Query::parse("SELECT * FROM c", &[], &[]).unwrap();
         assert_eq!(star.facts().reads, Reads::Whole);

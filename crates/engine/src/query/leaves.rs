@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use partita_model::{Clock, Error, KeyPart, Result};
 use partita_query::{Groups, Query, ScopeSettings};
@@ -107,6 +108,9 @@ fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Ve
     let alone_until_nanos = job.budget.clock.monotonic_nanos() + settings.alone_micros * 1_000;
     let round = Arc::new(Round::new(job, question, tasks));
     let watch = |now_nanos: u64| {
+        if job.spot.is_over(now_nanos) {
+            return true;
+        }
         if hands.get() > 0 && now_nanos >= alone_until_nanos {
             let shared: Arc<dyn Shared> = Arc::clone(&round) as Arc<dyn Shared>;
             job.database.crew.call(hands.take(), &shared);
@@ -114,7 +118,17 @@ fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Ve
         false
     };
     round.take_part(Some(&watch));
-    round.answers()
+    if !job.spot.is_try() {
+        return round.answers();
+    }
+    // Others wait for this thread: it does not wait for hands that are held up.
+    if !round.is_done_within(Duration::from_micros(settings.spot_micros)) {
+        job.spot.give_up();
+    }
+    match job.spot.is_given_up() {
+        true => Err(super::given_up()),
+        false => round.answers(),
+    }
 }
 
 /// A round under way, as all of its threads see it. It owns what they need: a hand may look at it
@@ -183,6 +197,13 @@ impl Round {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for the hands that have begun, but not for long. False if some are not done.
+    fn is_done_within(&self, wait: Duration) -> bool {
+        let is_running = |state: &mut State| state.running > 0;
+        let waited = self.idle.wait_timeout_while(self.lock(), wait, is_running);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// Waits for the hands that have begun, and takes what was answered.
     fn answers(&self) -> Result<Vec<Answer>> {
         let mut state = self.lock();
@@ -243,11 +264,12 @@ impl Round {
     /// Answers one unit after the other, until none is left.
     fn take_part(&self, watch: Option<&Watch<'_>>) {
         loop {
-            if let Some(watch) = watch {
-                watch(self.clock.monotonic_nanos());
-            }
+            let is_over = watch.is_some_and(|watch| watch(self.clock.monotonic_nanos()));
             let (at, task) = {
                 let mut state = self.lock();
+                if is_over {
+                    state.stop();
+                }
                 let Some((at, task)) = state.begin() else { return };
                 (at, task)
             };

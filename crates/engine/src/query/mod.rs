@@ -5,7 +5,8 @@
 //! `token.rs` and `cursor.rs` tell where the page before ended → `stream.rs` brings the rows of all
 //! partitions in order, asking several at once (`leaves.rs`), each of which finds and evaluates its
 //! items (`leaf/`) → `page.rs` applies DISTINCT, OFFSET, LIMIT and TOP and stops in time →
-//! `token.rs` writes down where. What it took goes into the report (`explain.rs`).
+//! `token.rs` writes down where. What it took goes into the report (`explain.rs`). `spot.rs` is the
+//! way around the pool for queries that take little time.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -28,6 +29,7 @@ mod position;
 mod resume;
 mod route;
 mod settle;
+mod spot;
 mod stream;
 mod token;
 mod veil;
@@ -43,12 +45,14 @@ use partita_storage::Snapshot;
 pub(crate) use self::crew::Crew;
 pub(crate) use self::inside::Inside;
 pub(crate) use self::memo::Memo;
+pub(crate) use self::spot::Tries;
 
 use self::compact::Doubt;
 use self::cursor::{Cursor, Progress};
 use self::leaf::Budget;
 use self::page::Page;
 use self::position::{Order, SortPosition};
+use self::spot::Spot;
 use self::stream::Stream;
 use self::token::{Binding, Decoded};
 use crate::catalog::Container;
@@ -75,6 +79,7 @@ struct Job<'a> {
     only: Vec<KeyPart>,
     inside: Option<&'a Inside>,
     memo: Arc<Memo>,
+    spot: Spot,
 }
 
 impl Job<'_> {
@@ -128,7 +133,7 @@ impl Database {
                     attempts += 1;
                 }
                 result => {
-                    if let Err(error) = &result {
+                    if let (Err(error), false) = (&result, work.given_up) {
                         self.settle_failed(work, error);
                     }
                     return result;
@@ -165,8 +170,10 @@ impl Database {
         let area = area(container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);
         route::check(container, request, &query, &area, &filter)?;
-        if inside.is_none() {
-            self.queries.note(container, request);
+        let spot = Spot::new(work.spot_until_nanos);
+        if spot.is_try() && !query.facts().is_simple {
+            work.given_up = true;
+            return Err(given_up());
         }
         let settings = inside.map(|inside| inside.limited(&self.settings.query));
         let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
@@ -194,9 +201,18 @@ impl Database {
             inside,
             // What a transaction sees is nobody else's business.
             memo: inside.map_or_else(|| Arc::clone(&self.memo), |_| Arc::default()),
+            spot,
         };
         let routed_nanos = self.clock.monotonic_nanos();
-        let page = job.run(work, &filter)?;
+        let page = job.run(work, &filter);
+        work.given_up = job.spot.is_given_up();
+        if work.given_up {
+            return Err(given_up());
+        }
+        if inside.is_none() {
+            self.queries.note(container, request);
+        }
+        let page = page?;
         job.note_served(work)?;
         let mut report = job.report(work, &page);
         if inside.is_none() {
@@ -234,6 +250,11 @@ impl Database {
         })?;
         Ok(Outcome::Plan { plan: plan.to_value() })
     }
+}
+
+/// Nobody hears of this: the query is executed elsewhere.
+fn given_up() -> Error {
+    Error::timeout("The query takes longer than others can wait")
 }
 
 /// The query language counts time in units of 100 ns.

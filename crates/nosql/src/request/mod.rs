@@ -220,7 +220,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::Briefly),
         Op::ReadChanges { .. } => ("ReadChanges", Runs::Briefly),
-        Op::Query { .. } => ("Query", Runs::InPool),
+        Op::Query { .. } => ("Query", Runs::OnTheSpot),
         Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
@@ -242,6 +242,8 @@ pub(crate) enum Runs {
     /// The same up to its commit, for which no thread waits.
     UntilItWaits,
     InPool,
+    /// Inline, if it turns out to be brief, else in the pool.
+    OnTheSpot,
     /// It waits for scripts, which run in processes of their own.
     Scripts,
 }
