@@ -164,7 +164,7 @@ impl Default for QuerySettings {
             sort_items: 2_000,
             distinct_rows_max: 1_000_000,
             memo_bytes_max: 32 << 20,
-            memo_entries_min: 256,
+            memo_entries_min: 16,
             pointer_bytes_max: 16 << 20,
             parallelism: 4,
             alone_micros: 250,

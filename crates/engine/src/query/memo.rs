@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use partita_model::Lsn;
+use partita_model::{Lsn, Result};
 use partita_storage::{KeyRange, PartitionId};
 
 use super::leaf::{Column, Others, RidSet};
@@ -19,6 +19,8 @@ use super::pointers::Pointers;
 
 /// What is kept takes this besides itself and its key.
 const OVERHEAD_BYTES: usize = 256;
+/// Partitions whose items are counted. Beyond that the counting begins anew.
+const COUNTS_MAX: usize = 4_096;
 
 /// What a range of the index had.
 #[derive(Clone, Debug)]
@@ -38,7 +40,31 @@ pub(crate) struct Memo {
     pub(super) sets: Kept<Known>,
     pub(super) columns: Kept<Column>,
     pub(super) others: Kept<Others>,
+    /// How many items partitions have, each at an LSN.
+    counts: Mutex<HashMap<PartitionId, (Lsn, i64)>>,
     pub(super) pointers: Pointers,
+}
+
+impl Memo {
+    /// How many items a partition has at an LSN: every query asks for that first.
+    pub(super) fn items(
+        &self,
+        (partition, lsn): (PartitionId, Lsn),
+        count: impl FnOnce() -> Result<i64>,
+    ) -> Result<i64> {
+        let known = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match known().get(&partition) {
+            Some((at, items)) if *at == lsn => return Ok(*items),
+            Some(_) | None => {}
+        }
+        let items = count()?;
+        let mut known = known();
+        if known.len() >= COUNTS_MAX && !known.contains_key(&partition) {
+            known.clear();
+        }
+        known.insert(partition, (lsn, items));
+        Ok(items)
+    }
 }
 
 /// What was found in ranges of indexes, up to a number of bytes.
@@ -170,6 +196,21 @@ mod tests {
         put(&memo, (one, Lsn(6)), &range(7), 2_000);
         assert_eq!(memo.get((one, Lsn(6)), &range(7)).unwrap().rids.len(), 2_000);
         assert!(memo.get((one, Lsn(5)), &range(7)).is_none());
+    }
+
+    #[test]
+    fn items_are_counted_once_for_each_lsn() {
+        let memo = Memo::default();
+        let (one, other) = (PartitionId(1), PartitionId(2));
+        for (partition, lsn, found, told) in
+            [(one, 5, 10, 10), (one, 5, 11, 10), (other, 5, 12, 12), (one, 6, 13, 13)]
+        {
+            assert_eq!(memo.items((partition, Lsn(lsn)), || Ok(found)), Ok(told));
+        }
+        for partition in 10..20_000 {
+            memo.items((PartitionId(partition), Lsn(1)), || Ok(1)).unwrap();
+        }
+        assert!(memo.counts.lock().unwrap().len() <= COUNTS_MAX);
     }
 
     #[test]

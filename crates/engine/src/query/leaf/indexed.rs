@@ -474,7 +474,9 @@ impl Leaf<'_> {
                 let epk = self.container.definition.partition_key.epk(&key);
                 keys::head_parts(self.counter(&keys::head(&epk, &key))?).0
             }
-            None => self.counter(&keys::total(keys::Total::Items))?,
+            None => self.memo.items((self.partition.id, self.view.lsn()), || {
+                self.counter(&keys::total(keys::Total::Items))
+            })?,
         };
         Ok(u64::try_from(items).unwrap_or(0))
     }

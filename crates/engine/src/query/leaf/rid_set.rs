@@ -1,16 +1,21 @@
 //! A set of items of one partition, by resource id.
 //!
-//! Resource ids are given out one after another, so those of a partition lie densely in a few
-//! places. The set is a bitmap cut into pieces of 65 536 ids, of which only those exist that hold
-//! one: at most a bit per item of the partition and 8 KB per place, however the ids come in.
+//! A few ids are a sorted list. Resource ids are given out one after another, so those of a
+//! partition lie densely in a few places: more of them are a bitmap, cut into pieces of 65 536 ids,
+//! of which only those exist that hold one. That is at most a bit per item of the partition and
+//! 8 KB per place, however the ids come in.
 
 use std::collections::BTreeMap;
 
 const PIECE_BITS: u32 = 16;
 const WORDS: usize = 1 << (PIECE_BITS - 6);
+/// So many are a list. To put an id into the middle of it still costs less than to clear a piece.
+const FEW_MAX: usize = 128;
 
+/// Either all ids are in the list, or all are in pieces.
 #[derive(Clone, Debug, Default)]
 pub(in crate::query) struct RidSet {
+    few: Vec<u64>,
     pieces: BTreeMap<u64, Box<Piece>>,
     len: u64,
 }
@@ -31,10 +36,26 @@ impl RidSet {
 
     /// About how much memory it takes.
     pub(in crate::query) fn bytes(&self) -> usize {
-        self.pieces.len() * size_of::<Piece>()
+        self.pieces.len() * size_of::<Piece>() + self.few.len() * size_of::<u64>()
     }
 
     pub(super) fn insert(&mut self, rid: u64) {
+        if !self.pieces.is_empty() {
+            return self.insert_into_piece(rid);
+        }
+        if self.few.last().is_none_or(|last| *last < rid) {
+            self.few.push(rid);
+        } else if let Err(at) = self.few.binary_search(&rid) {
+            self.few.insert(at, rid);
+        }
+        self.len = self.few.len() as u64;
+        if self.few.len() > FEW_MAX {
+            self.len = 0;
+            std::mem::take(&mut self.few).into_iter().for_each(|rid| self.insert_into_piece(rid));
+        }
+    }
+
+    fn insert_into_piece(&mut self, rid: u64) {
         let piece = self.pieces.entry(rid >> PIECE_BITS);
         let piece = piece.or_insert_with(|| Box::new(Piece { words: [0; WORDS] }));
         let (word, bit) = place(rid);
@@ -45,6 +66,9 @@ impl RidSet {
     }
 
     pub(super) fn contains(&self, rid: u64) -> bool {
+        if self.pieces.is_empty() {
+            return self.few.binary_search(&rid).is_ok();
+        }
         let (word, bit) = place(rid);
         self.pieces
             .get(&(rid >> PIECE_BITS))
@@ -54,6 +78,12 @@ impl RidSet {
 
     /// Keeps what is in the other set too.
     pub(super) fn intersect(&mut self, other: &RidSet) {
+        if self.pieces.is_empty() || other.pieces.is_empty() {
+            let (few, many) =
+                if self.pieces.is_empty() { (&*self, other) } else { (other, &*self) };
+            *self = few.few.iter().copied().filter(|rid| many.contains(*rid)).collect();
+            return;
+        }
         self.len = 0;
         self.pieces.retain(|at, piece| {
             let Some(others) = other.pieces.get(at) else { return false };
@@ -68,7 +98,12 @@ impl RidSet {
     }
 
     /// Takes in what the other set has.
-    pub(super) fn union(&mut self, other: RidSet) {
+    pub(super) fn union(&mut self, mut other: RidSet) {
+        // A list goes into pieces, never pieces into a list.
+        if (self.pieces.len(), self.len) < (other.pieces.len(), other.len) {
+            std::mem::swap(self, &mut other);
+        }
+        other.few.into_iter().for_each(|rid| self.insert(rid));
         for (at, theirs) in other.pieces {
             match self.pieces.get_mut(&at) {
                 None => {
@@ -89,14 +124,15 @@ impl RidSet {
     /// All ids from the least, or from the one given.
     pub(super) fn iter_from(&self, first: u64) -> impl Iterator<Item = u64> {
         let pieces = self.pieces.range(first >> PIECE_BITS..);
-        pieces.flat_map(|(at, piece)| piece.ids(*at)).filter(move |rid| *rid >= first)
+        let pieces = pieces.flat_map(|(at, piece)| piece.ids(*at));
+        self.few.iter().copied().chain(pieces).filter(move |rid| *rid >= first)
     }
 
     /// All ids from the greatest, or from the one given, down.
     pub(super) fn iter_down_from(&self, first: u64) -> impl Iterator<Item = u64> {
         let pieces = self.pieces.range(..=first >> PIECE_BITS).rev();
         let down = pieces.flat_map(|(at, piece)| piece.ids(*at).rev());
-        down.filter(move |rid| *rid <= first)
+        self.few.iter().rev().copied().chain(down).filter(move |rid| *rid <= first)
     }
 }
 
@@ -134,19 +170,23 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Ids that fall together and apart, the same for the same seed.
-    fn sample(seed: u64) -> BTreeSet<u64> {
+    fn sample(seed: u64, count: u64) -> BTreeSet<u64> {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed | 1);
             state >> 33
         };
-        (0..2_000).map(|_| ((next() % 3) << 40) | (next() % 150_000)).collect()
+        (0..count).map(|_| ((next() % 3) << 40) | (next() % 150_000)).collect()
     }
 
     #[test]
     fn the_set_agrees_with_a_tree_of_numbers() {
-        for seed in 1..20 {
-            let (a, b) = (sample(seed), sample(seed + 100));
+        let counts = [0, 1, 100, 2_000];
+        let sizes = counts.into_iter().flat_map(|a| counts.map(|b| (a, b)));
+        for (seed, (a, b)) in (1..=48).zip(sizes.cycle()) {
+            let (mut a, b) = (sample(seed, a), sample(seed + 100, b));
+            // So that they have something in common, whatever their sizes.
+            a.extend(b.iter().step_by(3));
             let (mut both, mut any): (RidSet, RidSet) =
                 (a.iter().copied().collect(), a.iter().copied().collect());
             both.intersect(&b.iter().copied().collect());
@@ -155,13 +195,27 @@ mod tests {
             assert!(any.iter_from(0).eq(a.union(&b).copied()));
             assert_eq!(both.len(), a.intersection(&b).count() as u64);
             assert_eq!(any.len(), a.union(&b).count() as u64);
-            let middle = a.iter().nth(900).copied().unwrap();
+            let middle = a.iter().nth(a.len() / 2).copied().unwrap_or(1 << 40);
             assert!(any.iter_from(middle).eq(a.union(&b).copied().filter(|rid| *rid >= middle)));
             let mut down: Vec<u64> = a.union(&b).copied().filter(|rid| *rid <= middle).collect();
             down.reverse();
             assert!(any.iter_down_from(middle).eq(down));
             assert!(b.iter().all(|rid| any.contains(*rid)));
             assert!(!any.contains(1 << 50));
+        }
+    }
+
+    #[test]
+    fn pieces_of_which_little_is_left_take_in_a_list() {
+        let mut left: RidSet = (0..2_000).collect();
+        left.intersect(&(1_990..4_000).collect());
+        let mut few: RidSet = (3_000..3_100).collect();
+        few.union(left.clone());
+        left.union((3_000..3_100).collect());
+        for set in [left, few] {
+            assert!(set.iter_from(0).eq((1_990..2_000).chain(3_000..3_100)));
+            assert_eq!(set.len(), 110);
+            assert!(set.contains(1_995) && set.contains(3_050) && !set.contains(2_500));
         }
     }
 }
