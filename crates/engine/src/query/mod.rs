@@ -171,7 +171,7 @@ impl Database {
         let filter = query.partition_filter(&container.definition.partition_key);
         route::check(container, request, &query, &area, &filter)?;
         let spot = Spot::new(work.spot_until_nanos);
-        if spot.is_try() && !query.facts().is_simple {
+        if spot.is_try() && !spot::is_brief(query.facts()) {
             work.given_up = true;
             return Err(given_up());
         }

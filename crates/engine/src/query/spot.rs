@@ -9,6 +9,7 @@
 //! A try ends at a look at the clock. Between two of them lie some hundred entries or a few items,
 //! if each takes little: so only queries without functions, subqueries and joins are tried, whose
 //! work is in proportion to the items, and only short ones, since reading the text comes first.
+//! What has to see all items before it tells anything is not tried, unless it only counts them.
 //!
 //! What took too long is tried more and more rarely: [`Tries`] remembers it by its text without the
 //! literals. Two queries may share a place there, which costs time and nothing else.
@@ -17,6 +18,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use partita_model::Value;
+use partita_query::{Facts, Reads};
 
 use crate::access;
 use crate::context::{Context, Work};
@@ -88,6 +90,12 @@ impl Database {
         place.note(work.given_up || self.clock.monotonic_nanos() > until_nanos);
         (!work.given_up).then(|| self.reply(work, result))
     }
+}
+
+/// May a query take little time, by what it is?
+pub(super) fn is_brief(facts: &Facts) -> bool {
+    let only_counts = matches!(&facts.selects, Reads::Paths(paths) if paths.is_empty());
+    facts.is_simple && !facts.distinct && (!facts.is_grouped || only_counts)
 }
 
 fn is_small(value: &Value) -> bool {

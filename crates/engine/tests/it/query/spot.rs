@@ -9,13 +9,12 @@ use partita_storage::{MemoryStore, Store};
 
 use super::*;
 
-const BRIEF: [&str; 6] = [
+const BRIEF: [&str; 5] = [
     "SELECT * FROM c WHERE c.n = 59",
     "SELECT VALUE c.id FROM c WHERE c.n > 20 AND c.m = 1",
     "SELECT TOP 5 * FROM c WHERE c.n > 7 ORDER BY c.n DESC",
     "SELECT VALUE COUNT(1) FROM c WHERE c.m = 2",
-    "SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk",
-    "SELECT DISTINCT VALUE c.m FROM c",
+    "SELECT VALUE COUNT(1) FROM c",
 ];
 
 /// Every look at it takes this many nanoseconds.
@@ -77,7 +76,7 @@ fn the_answer_on_the_spot_is_the_answer() {
 }
 
 #[test]
-fn what_may_take_long_for_one_item_is_not_tried() {
+fn what_may_take_long_without_a_look_at_the_clock_is_not_tried() {
     let bench = Bench::new();
     filled(&bench);
     let long = format!("SELECT * FROM c WHERE c.n IN ({}1)", "1,".repeat(1_000));
@@ -85,6 +84,9 @@ fn what_may_take_long_for_one_item_is_not_tried() {
         "SELECT * FROM c WHERE REGEXMATCH(c.id, '(a*)*b')",
         "SELECT VALUE n FROM c JOIN n IN c.list JOIN m IN c.list",
         "SELECT VALUE (SELECT VALUE c.n) FROM c",
+        "SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk",
+        "SELECT VALUE SUM(c.n) FROM c WHERE c.m = 1",
+        "SELECT DISTINCT VALUE c.m FROM c",
         &long,
     ] {
         let spot = bench.database.answer_on_the_spot(&query(text), &Context::default());
