@@ -7,7 +7,7 @@
 //! change nothing but the time.
 //!
 //! Most rounds are over before another thread has woken up. So a round begins on the thread of its
-//! query, and calls others only when it has taken a while: at a look at the clock, between two
+//! query, and calls others only when that has taken a while: at a look at the clock, between two
 //! units or in the middle of one.
 //!
 //! If a page takes the units in turn, those behind the one that fills it need not be asked. Who
@@ -105,7 +105,7 @@ pub(super) fn ask_rows_at(
 fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Vec<Answer>> {
     let settings = job.budget.settings;
     let hands = Cell::new(settings.parallelism.min(tasks.len()).saturating_sub(1));
-    let alone_until_nanos = job.budget.clock.monotonic_nanos() + settings.alone_micros * 1_000;
+    let alone_until_nanos = job.budget.started_nanos + settings.alone_micros * 1_000;
     let round = Arc::new(Round::new(job, question, tasks));
     let watch = |now_nanos: u64| {
         if job.spot.is_over(now_nanos) {
