@@ -93,6 +93,12 @@ pub(crate) struct Change {
     pub(crate) stored: Option<Bytes>,
 }
 
+impl Change {
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.key.len() + self.stored.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// The keys and values of one space.
 #[derive(Debug, Default)]
 struct Buffer {

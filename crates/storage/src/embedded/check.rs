@@ -1,10 +1,9 @@
 //! Reads a whole store and says what is wrong with it. Repairs nothing.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use bytes::Bytes;
-use fjall::Readable;
 use partita_model::Lsn;
 
 use super::directory::Directory;
@@ -12,7 +11,6 @@ use super::dropped::Dropped;
 use super::keys::{SYSTEM, partition_of};
 use super::lane::{LanePlan, OpenLane};
 use super::settings::{EmbeddedSettings, Frozen};
-use super::view::engine_error;
 use super::{Partitions, in_parallel, lane_of, open_lanes};
 use crate::contract::{PartitionId, Result, Space};
 use crate::error::StorageError;
@@ -111,19 +109,14 @@ impl Report {
         space: Space,
         expected: &HashMap<PartitionId, Option<Lsn>>,
     ) {
-        for entry in lane.database.snapshot().iter(lane.spaces.get(space)) {
-            let place = || format!("lane {}, {space:?}", lane.index);
-            let (key, stored) = match entry.into_inner() {
-                Ok(pair) => pair,
-                // The engine cannot continue after a table that it cannot read.
-                Err(error) => return self.problem(format!("{}: {}", place(), engine_error(error))),
-            };
-            let partition = partition_of(&key);
+        let place = || format!("lane {}, {space:?}", lane.index);
+        let walked = lane.each(space, &mut |key, stored| {
+            let partition = partition_of(key.as_bytes());
             if partition == Some(SYSTEM) {
-                continue;
+                return Ok(ControlFlow::Continue(()));
             }
             let known = partition.filter(|id| lane_of(*id, lanes) == lane.index);
-            match (known.and_then(|id| expected.get(&id)), record(space, Bytes::from(stored))) {
+            match (known.and_then(|id| expected.get(&id)), record(space, stored.into_bytes())) {
                 (_, Err(error)) => self.problem(format!("{}: {error}", place())),
                 (None, _) => self.problem(format!(
                     "{}: a record belongs to partition {partition:?}, which is not there",
@@ -137,6 +130,11 @@ impl Report {
                 )),
                 (Some(Some(_)), Ok(_)) => self.records += 1,
             }
+            Ok(ControlFlow::Continue(()))
+        });
+        if let Err(error) = walked {
+            // The engine cannot continue after a table that it cannot read.
+            self.problem(format!("{}: {error}", place()));
         }
     }
 }

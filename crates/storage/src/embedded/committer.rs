@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A conflict or a batch at fault concerns its own ticket only. A write that fails stops the store:
-//! see [`super::health`]. Between groups the committer sleeps on its queue.
+//! see [`super::health`]. Between groups the committer sleeps on its queue; when nothing comes for
+//! a while, it tidies up ([`super::tidy`]).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,8 +29,11 @@ use super::journal;
 use super::keys::{Family, group_key, lsn_value};
 use super::lane::{Lane, OpenLane};
 use super::mark::Mark;
-use super::queue::{Task, Work};
+use super::merger::{Horizon, Merger};
+use super::pending::{Pending, Sorter};
+use super::queue::{Taken, Task, Work};
 use super::settings::Durability;
+use super::tidy::{Next, Rest};
 use super::view::{Lsns, Member, Spaces, View, engine_error};
 use crate::contract::{Commit, PartitionId, Record, Result, Space, TicketSetter};
 use crate::error::StorageError;
@@ -56,6 +60,12 @@ pub(super) struct Committer {
     mark: Mark,
     group: u64,
     durability: Durability,
+    /// What is to be sorted into the index, and who does that; none in stores of the first formats.
+    pending: Option<(Pending, Sorter)>,
+    /// The views that may be held.
+    horizon: Arc<Horizon>,
+    /// Who merges tables; none in stores of formats before the fourth, where the engine does.
+    merger: Option<Merger>,
 }
 
 impl Committer {
@@ -65,12 +75,13 @@ impl Committer {
         partitions: impl Iterator<Item = (PartitionId, Lsn)>,
         durability: Durability,
         health: Arc<Health>,
-    ) -> (Committer, Arc<Lane>) {
+    ) -> Result<(Committer, Arc<Lane>)> {
         let mut lsns = Lsns::default();
         let members = partitions.map(|(id, lsn)| (id, member(lsns.push(lsn)))).collect();
         let members = Arc::new(members);
         let view = Arc::new(View {
             snapshot: open.database.snapshot(),
+            runs: open.pending.as_ref().map(Pending::runs).unwrap_or_default(),
             spaces: Arc::clone(&open.spaces),
             members: Arc::clone(&members),
             lsns: lsns.clone(),
@@ -82,7 +93,19 @@ impl Committer {
             commits: 0.into(),
             groups: 0.into(),
         });
-        let OpenLane { index: _, path, database, spaces, mark, group } = open;
+        let horizon = Arc::new(Horizon::default());
+        horizon.note(&view);
+        let OpenLane { index: _, path, database, spaces, mark, group, pending, dropped, frozen } =
+            open;
+        let sorted = |pending: Pending| {
+            let places = pending.places(&database, spaces.get(Space::Index), dropped);
+            Ok((pending, Sorter::start(Arc::clone(&lane), places)?))
+        };
+        let pending = pending.map(sorted).transpose()?;
+        let merger = frozen
+            .has_merger()
+            .then(|| Merger::start(&spaces, &frozen, &horizon, &lane.health))
+            .transpose()?;
         let shared = Arc::clone(&lane);
         let committer = Committer {
             lane,
@@ -95,16 +118,27 @@ impl Committer {
             mark,
             group,
             durability,
+            pending,
+            horizon,
+            merger,
         };
-        (committer, shared)
+        Ok((committer, shared))
     }
 
     /// Works until the queue ends, then lets go of the files. `orderly` says at that moment whether
     /// to leave everything flushed.
     pub(super) fn run(mut self, orderly: &AtomicBool) -> Result<()> {
         let _guard = PanicGuard(Arc::clone(&self.lane));
-        while let Some(work) = self.lane.queue.take() {
-            self.process(work);
+        let mut rest = Rest::begin();
+        loop {
+            match self.lane.queue.take(rest.wait()) {
+                Taken::Work(work) => {
+                    self.process(work);
+                    rest = Rest::begin();
+                }
+                Taken::Nothing => self.tidy(&mut rest),
+                Taken::Ended => break,
+            }
         }
         let is_orderly = orderly.load(Ordering::Acquire);
         let finished = if is_orderly { self.finish() } else { Ok(Flushed::Partly) };
@@ -119,6 +153,9 @@ impl Committer {
     }
 
     fn process(&mut self, work: Vec<Work>) {
+        if let Err(error) = self.settle_or_wait() {
+            self.lane.health.poison(error.to_string());
+        }
         if let Err(error) = self.lane.health.check_not_poisoned() {
             work.into_iter().for_each(|work| work.refuse(error.clone()));
             return;
@@ -176,31 +213,105 @@ impl Committer {
         Ok(())
     }
 
-    /// One atomic write with the next group number in front, and its mark.
-    fn write(&mut self, changes: Vec<Change>, durability: Durability) -> Result<()> {
-        let mode = match durability {
-            Durability::Sync => PersistMode::SyncData,
-            Durability::Relaxed => PersistMode::Buffer,
-        };
-        let group = self.group + 1;
-        let batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 1);
-        let mut batch = batch.durability(Some(mode));
-        batch.insert(self.spaces.get(Space::Meta), group_key(), group.to_be_bytes());
-        let mut bytes = 0;
+    /// One atomic write of changes, which are in order.
+    fn write(&mut self, mut changes: Vec<Change>, durability: Durability) -> Result<()> {
+        let bytes = changes.iter().map(Change::size_bytes).sum();
+        let mut batch = self.begin(changes.len());
+        let mut run = None;
+        if let Some((pending, _)) = &self.pending {
+            let index = part_of(&changes, Space::Index);
+            if !index.is_empty() {
+                run =
+                    changes.get(index.clone()).map(|c| pending.file(&mut batch, self.group + 1, c));
+                changes.drain(index);
+            }
+        }
         for Change { space, key, stored } in changes {
-            bytes += key.len() + stored.as_ref().map_or(0, Bytes::len);
             match stored {
                 Some(stored) => batch.insert(self.spaces.get(space), key, stored),
                 None => batch.remove(self.spaces.get(space), key),
             }
         }
+        self.complete(batch, bytes, durability)?;
+        if let (Some((pending, sorter)), Some(run)) = (&mut self.pending, run) {
+            pending.push(self.group, run);
+            if pending.is_due() {
+                sorter.sort_in(pending.begin_sorting());
+            }
+        }
+        Ok(())
+    }
+
+    /// A write with the next group number in front.
+    fn begin(&self, changes: usize) -> OwnedWriteBatch {
+        let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes + 1);
+        let group = (self.group + 1).to_be_bytes();
+        batch.insert(self.spaces.get(Space::Meta), group_key(), group);
+        batch
+    }
+
+    /// Does a write, which has this size, and notes its group in the mark.
+    fn complete(
+        &mut self,
+        batch: OwnedWriteBatch,
+        bytes: usize,
+        durability: Durability,
+    ) -> Result<()> {
+        let mode = match durability {
+            Durability::Sync => PersistMode::SyncData,
+            Durability::Relaxed => PersistMode::Buffer,
+        };
         self.spaces.let_catch_up(bytes);
         let begun = now();
-        batch.commit().map_err(engine_error)?;
+        batch.durability(Some(mode)).commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());
-        self.group = group;
+        if let Some(merger) = &self.merger {
+            merger.look();
+        }
+        self.group += 1;
         self.lane.groups.fetch_add(1, Ordering::Relaxed);
-        if durability == Durability::Sync { self.mark.advance(group) } else { Ok(()) }
+        if durability == Durability::Sync { self.mark.advance(self.group) } else { Ok(()) }
+    }
+
+    /// Looks whether the sorter is done, or waits for it if too much is pending.
+    fn settle_or_wait(&mut self) -> Result<()> {
+        let Some((pending, sorter)) = &self.pending else { return Ok(()) };
+        let finished = match pending.is_too_much() {
+            true => Some(sorter.wait()),
+            false => sorter.finished(),
+        };
+        finished.map_or(Ok(()), |sorted| sorted.and_then(|()| self.settle()))
+    }
+
+    /// Lets go of changes that have been sorted into the index.
+    fn settle(&mut self) -> Result<()> {
+        let mut batch = self.begin(0);
+        if let Some((pending, _)) = &self.pending {
+            pending.unfile(&mut batch);
+        }
+        self.complete(batch, 0, Durability::Sync)?;
+        if let Some((pending, _)) = &mut self.pending {
+            pending.end_sorting();
+        }
+        self.publish();
+        if let Some((_, sorter)) = &self.pending {
+            sorter.retire();
+        }
+        Ok(())
+    }
+
+    /// Sorts all pending changes in.
+    fn sort_in(&mut self) -> Result<()> {
+        while let Some((pending, sorter)) = &mut self.pending
+            && !pending.is_empty()
+        {
+            if !pending.is_sorting() {
+                sorter.sort_in(pending.begin_sorting());
+            }
+            sorter.wait()?;
+            self.settle()?;
+        }
+        Ok(())
     }
 
     /// Tells of a write that took long, with what the engine had to catch up with at that time.
@@ -220,10 +331,12 @@ impl Committer {
     fn publish(&mut self) {
         self.view = Arc::new(View {
             snapshot: self.database.snapshot(),
+            runs: self.pending.as_ref().map(|(pending, _)| pending.runs()).unwrap_or_default(),
             spaces: Arc::clone(&self.spaces),
             members: Arc::clone(&self.members),
             lsns: self.lsns.clone(),
         });
+        self.horizon.note(&self.view);
         self.lane.view.store(Some(Arc::clone(&self.view)));
     }
 
@@ -251,16 +364,63 @@ impl Committer {
                 let member = Arc::make_mut(&mut self.members).get_mut(&id);
                 member.ok_or(StorageError::PartitionGone(id))?.sealed = sealed;
             }
+            // Has been done before any work: see `process`.
+            Task::Settle => {}
+            Task::SortIn => {
+                let sorted = self.sort_in();
+                sorted.map_err(|error| self.lane.health.poison(error.to_string()))?;
+            }
         }
         self.publish();
         Ok(())
     }
 
+    /// Nobody has written for a while: see [`super::tidy`].
+    fn tidy(&mut self, rest: &mut Rest) {
+        if self.lane.health.check_not_poisoned().is_err() {
+            rest.end();
+            return;
+        }
+        if let Some((pending, sorter)) = &mut self.pending
+            && pending.is_worth_sorting()
+        {
+            sorter.sort_in(pending.begin_sorting());
+        }
+        if let Some(merger) = &self.merger {
+            merger.look_once();
+        }
+        let done = match rest.next(&self.spaces, self.merger.is_some()) {
+            Next::Done | Next::Wait => Ok(()),
+            Next::Flush(spaces) => spaces.into_iter().try_for_each(|space| {
+                self.spaces.get(space).rotate_memtable().map(drop).map_err(engine_error)
+            }),
+            Next::Merge(bytes_max) => {
+                if let Some(merger) = &self.merger {
+                    merger.make_whole(bytes_max);
+                }
+                Ok(())
+            }
+            Next::LetGo => self.let_go(),
+        };
+        if let Err(error) = done {
+            self.lane.health.poison(error.to_string());
+        }
+    }
+
+    /// Lets go of tables that merges have replaced: shows the lane anew, without them. The engine
+    /// looks for what nobody needs whenever it retires a buffer, which must have a record for that.
+    fn let_go(&mut self) -> Result<()> {
+        self.write(Vec::new(), self.durability)?;
+        self.publish();
+        self.spaces.get(Space::Meta).rotate_memtable().map(drop).map_err(engine_error)
+    }
+
     /// Leaves everything in tables, so that the next start has nothing to replay.
     fn finish(&mut self) -> Result<Flushed> {
         self.lane.health.check_not_poisoned()?;
+        self.sort_in()?;
         let mut flushed = Flushed::Wholly;
-        for keyspace in &self.spaces.keyspaces {
+        for keyspace in self.spaces.all() {
             if flush(keyspace)? == Flushed::Partly {
                 flushed = Flushed::Partly;
             }
@@ -293,7 +453,7 @@ pub(super) fn flush(keyspace: &Keyspace) -> Result<Flushed> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long the disk took, for traces")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 
@@ -323,6 +483,13 @@ fn in_order(mut changes: Vec<Change>) -> Vec<Change> {
         is_same
     });
     changes
+}
+
+/// Where the changes of a space are among those of all, which are in order.
+fn part_of(changes: &[Change], space: Space) -> Range<usize> {
+    let before = changes.partition_point(|change| change.space < space);
+    let through = changes.partition_point(|change| change.space <= space);
+    before..through
 }
 
 /// The batches that are written together, as far as they are decided.
@@ -374,9 +541,8 @@ impl Group {
     /// Adds the changes of a batch, which are in the order of spaces.
     fn take(&mut self, changes: Vec<Change>) {
         let start = self.changes.len();
-        let before = changes.partition_point(|change| change.space < Space::Index);
-        let through = changes.partition_point(|change| change.space <= Space::Index);
-        self.indexed.push(start + before..start + through);
+        let indexed = part_of(&changes, Space::Index);
+        self.indexed.push(start + indexed.start..start + indexed.end);
         for (at, change) in changes.iter().enumerate() {
             if change.space != Space::Index {
                 self.found[change.space as usize].insert(change.key.clone(), start + at);

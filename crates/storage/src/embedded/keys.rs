@@ -6,6 +6,7 @@
 //! FF…FF · 'l' · partition                          → LSN              meta, the partition's lane
 //! FF…FF · 'p' · partition                          → starting LSN     meta, lane 0
 //! FF…FF · 'd' · partition                          → (nothing)        meta, lane 0
+//! FF…FF · 'i' · group number                       → index entries    pending, every lane
 //! ```
 //!
 //! The last partition id is the store's own, so that no user key can meet these.
@@ -69,6 +70,19 @@ pub(super) fn group_key() -> Vec<u8> {
     let mut key = SYSTEM.0.to_be_bytes().to_vec();
     key.push(b'g');
     key
+}
+
+/// The key of a group's changes of the index that are not sorted in yet.
+pub(super) fn pending_key(group: u64) -> Vec<u8> {
+    let mut key = SYSTEM.0.to_be_bytes().to_vec();
+    key.push(b'i');
+    key.extend_from_slice(&group.to_be_bytes());
+    key
+}
+
+/// The group in such a key.
+pub(super) fn pending_number(key: &[u8]) -> Result<u64> {
+    number(key.get(PREFIX_BYTES + 1..).unwrap_or_default())
 }
 
 /// Reads a number the store wrote for itself.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
-use fjall::{Database, Readable};
+use fjall::{Database, Keyspace, Readable};
 use partita_model::Lsn;
 
 use super::directory::{Directory, failed};
@@ -22,12 +22,14 @@ use super::health::Health;
 use super::journal::{self, Findings};
 use super::keys::{Family, group_key, number};
 use super::mark::Mark;
+use super::pending::Pending;
 use super::queue::Queue;
 use super::settings::Frozen;
-use super::view::{Spaces, View, engine_error};
-use crate::contract::{PartitionId, Result, Space};
+use super::view::{self, Spaces, Take, View, engine_error};
+use crate::contract::{Direction, KeyRange, PartitionId, Result, Space};
 
-/// With fewer threads a long compaction keeps flushes waiting, and those the writers.
+/// Where the engine merges, too: with fewer threads a long merge keeps flushes waiting, and those
+/// the writers.
 const WORKER_THREADS: usize = 3;
 
 /// Bounds the time that a start after a crash takes to replay: the engine replaces a journal at 64
@@ -62,6 +64,10 @@ pub(super) struct OpenLane {
     pub(super) mark: Mark,
     /// The number of the last group.
     pub(super) group: u64,
+    /// What is to be sorted into the index; stores of the first formats have nothing of the kind.
+    pub(super) pending: Option<Pending>,
+    pub(super) dropped: Dropped,
+    pub(super) frozen: Frozen,
 }
 
 impl LanePlan<'_> {
@@ -78,7 +84,7 @@ impl LanePlan<'_> {
         let (database, spaces) = self.open_engine()?;
         Mark::create(&self.mark_path())?;
         let mark = Mark::open(&self.mark_path())?;
-        Ok(OpenLane { index: self.index, path: self.path(), database, spaces, mark, group: 0 })
+        self.finish(database, spaces, mark, 0)
     }
 
     /// Opens the lane and checks that all it ever acknowledged is there.
@@ -95,7 +101,23 @@ impl LanePlan<'_> {
         if let Some(kept) = kept {
             fs::remove_file(&kept).map_err(|error| failed("remove", &kept, &error))?;
         }
-        Ok(OpenLane { index: self.index, path: self.path(), database, spaces, mark, group })
+        self.finish(database, spaces, mark, group)
+    }
+
+    fn finish(
+        &self,
+        database: Database,
+        spaces: Arc<Spaces>,
+        mark: Mark,
+        group: u64,
+    ) -> Result<OpenLane> {
+        let snapshot = database.snapshot();
+        let sort_bytes = spaces.sort_bytes;
+        let read = |keyspace: &Keyspace| Pending::read(keyspace.clone(), sort_bytes, &snapshot);
+        let pending = spaces.pending.as_ref().map(read).transpose()?;
+        let (index, path, dropped) = (self.index, self.path(), self.dropped.clone());
+        let frozen = self.frozen.clone();
+        Ok(OpenLane { index, path, database, spaces, mark, group, pending, dropped, frozen })
     }
 
     /// Reads mark and journals and compares them. Changes nothing.
@@ -121,7 +143,7 @@ impl LanePlan<'_> {
         let dropped = self.dropped.clone();
         let database = Database::builder(self.path())
             .cache_size(self.cache_bytes)
-            .worker_threads(WORKER_THREADS)
+            .worker_threads(if self.frozen.has_merger() { 1 } else { WORKER_THREADS })
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .manual_journal_persist(true)
             .with_compaction_filter_factories(Arc::new(move |_| Some(Arc::new(dropped.clone()))))
@@ -133,7 +155,15 @@ impl LanePlan<'_> {
         };
         let [items, index, feed, meta] = Space::ALL.map(open);
         let keyspaces = [items?, index?, feed?, meta?];
-        Ok((database, Arc::new(Spaces { keyspaces })))
+        let pending = match self.frozen.has_pending() {
+            true => {
+                let options = || self.frozen.pending_options();
+                Some(database.keyspace("pending", options).map_err(engine_error)?)
+            }
+            false => None,
+        };
+        let sort_bytes = self.frozen.sort_bytes();
+        Ok((database, Arc::new(Spaces { keyspaces, pending, sort_bytes })))
     }
 }
 
@@ -147,6 +177,14 @@ impl OpenLane {
             found.push((family.partition(&key)?, number(&value)?));
         }
         Ok(found)
+    }
+
+    /// Takes all stored entries of a space.
+    pub(super) fn each(&self, space: Space, take: &mut Take<'_>) -> Result<()> {
+        let pending = self.pending.as_ref().filter(|_| space == Space::Index);
+        let runs = pending.map(Pending::runs).unwrap_or_default();
+        let (snapshot, keyspace) = (self.database.snapshot(), self.spaces.get(space));
+        view::each(&snapshot, keyspace, &runs, KeyRange::all(), Direction::Forward, take)
     }
 
     /// The LSNs that this lane's partitions have reached, where they have committed at all.

@@ -7,9 +7,10 @@
 //!
 //! Reading order: [`lane`] (a database per core), [`committer`] (the one writer, group commit),
 //! [`view`] (what readers see, and why only the committer takes snapshots), [`mark`] and
-//! [`journal`] (how a loss is noticed), [`pressure`] (when writers wait), [`dropped`] (how
-//! partitions go), [`directory`] and
-//! [`settings`] (what is frozen when the store is made), [`keys`] (what is stored where).
+//! [`journal`] (how a loss is noticed), [`pending`] (how the index follows), [`pressure`] (when
+//! writers wait), [`tidy`] (what is done when nobody writes), [`dropped`] (how partitions go),
+//! [`directory`] and [`settings`] (what is frozen when the store is made), [`keys`] (what is stored
+//! where).
 //!
 //! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
 //! several lanes is one atomic write: after a crash either all of them exist or none. A lane learns
@@ -28,9 +29,12 @@ mod journal;
 mod keys;
 mod lane;
 mod mark;
+mod merger;
+mod pending;
 mod pressure;
 mod queue;
 mod settings;
+mod tidy;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,7 +124,7 @@ impl EmbeddedStore {
     ) -> Result<()> {
         let name = format!("partita-lane-{}", open.index);
         let health = Arc::clone(&self.health);
-        let (committer, lane) = Committer::new(open, partitions, self.durability, health);
+        let (committer, lane) = Committer::new(open, partitions, self.durability, health)?;
         let orderly = Arc::clone(&self.orderly);
         let thread = thread::Builder::new().name(name).spawn(move || committer.run(&orderly));
         let thread = thread.map_err(|error| StorageError::io("cannot start a thread", &error))?;
@@ -158,13 +162,14 @@ impl EmbeddedStore {
     /// this rewrites all tables and is for cold data after much was dropped. It takes a while and
     /// disturbs others little more than any compaction does.
     pub fn reclaim(&self) -> Result<()> {
-        for lane in &self.lanes {
+        for (index, lane) in self.lanes.iter().enumerate() {
             self.health.check_writable()?;
+            answer(self.send(index, Task::SortIn))?;
             let Some(view) = lane.view.load_full() else { return Err(StorageError::Closed) };
             let spaces = Arc::clone(&view.spaces);
             // A view held for this long would keep alive what is to be freed.
             drop(view);
-            for keyspace in &spaces.keyspaces {
+            for keyspace in spaces.all() {
                 flush(keyspace)?;
                 keyspace.major_compact().map_err(engine_error)?;
             }
@@ -308,7 +313,7 @@ impl Store for EmbeddedStore {
     }
 
     fn pressure(&self) -> f64 {
-        let of = |lane: &Arc<Lane>| lane.view.load().as_ref().map(|view| view.spaces.pressure());
+        let of = |lane: &Arc<Lane>| lane.view.load().as_ref().map(|view| view.pressure());
         self.lanes.iter().filter_map(of).fold(0.0, f64::max)
     }
 

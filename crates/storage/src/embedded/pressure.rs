@@ -8,14 +8,16 @@
 //! The committer goes before it: with three full buffers it waits in small steps until there are
 //! fewer, and as runs gather it takes a breath before each group, which gets longer with each run.
 //! So writers slow down to what the disk can do, instead of running into a wall, and who wants to
-//! leave room for others knows of it long before ([`Spaces::pressure`]).
+//! leave room for others knows of it long before ([`View::pressure`]). Changes of the index that
+//! are not sorted in yet are limited as well ([`super::pending`]).
 
 use std::thread;
 use std::time::Duration;
 
 use fjall::{AbstractTree, Keyspace};
 
-use super::view::Spaces;
+use super::pending;
+use super::view::{Spaces, View};
 use crate::contract::Space;
 
 /// With these the engine halts writers.
@@ -32,9 +34,16 @@ const STEP: Duration = Duration::from_millis(2);
 /// Should the engine not get on at all, it may as well halt the writer itself.
 const STEPS_MAX: usize = 2_500;
 
-impl Spaces {
+impl View {
     /// From 0, nothing to catch up with, to 1, writers are halted.
     pub(super) fn pressure(&self) -> f64 {
+        self.spaces.pressure().max(pending::pressure(&self.runs, self.spaces.sort_bytes)).min(1.0)
+    }
+}
+
+impl Spaces {
+    /// From 0, nothing to catch up with, to 1, writers are halted.
+    fn pressure(&self) -> f64 {
         let share = |now: usize, most: usize| now as f64 / most as f64;
         let buffers = share(self.buffers_waiting(), BUFFERS_HALT);
         buffers.max(share(self.runs(), RUNS_HALT)).min(1.0)
@@ -65,11 +74,11 @@ impl Spaces {
     }
 
     fn buffers_waiting(&self) -> usize {
-        self.keyspaces.iter().map(Keyspace::sealed_memtable_count).max().unwrap_or(0)
+        self.all().map(Keyspace::sealed_memtable_count).max().unwrap_or(0)
     }
 
     fn runs(&self) -> usize {
-        self.keyspaces.iter().map(|keyspace| keyspace.tree.l0_run_count()).max().unwrap_or(0)
+        self.all().map(|keyspace| keyspace.tree.l0_run_count()).max().unwrap_or(0)
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use partita_model::Lsn;
 
@@ -41,6 +42,10 @@ pub(super) enum Task {
     Dismiss(Vec<PartitionId>),
     /// Lets a partition rest, or ends its rest.
     Seal(PartitionId, bool),
+    /// Looks whether changes of the index have been sorted in.
+    Settle,
+    /// Sorts all pending changes of the index in, and waits for that.
+    SortIn,
 }
 
 impl Work {
@@ -58,6 +63,17 @@ impl Work {
             Work::Task { done, .. } => drop(done.send(Err(error))),
         }
     }
+}
+
+/// What a wait for work brought.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// Several commits, or one task.
+    Work(Vec<Work>),
+    /// Nothing came in this time.
+    Nothing,
+    /// The queue has ended and all was taken.
+    Ended,
 }
 
 #[derive(Debug, Default)]
@@ -96,15 +112,11 @@ impl Queue {
         work.refuse(error);
     }
 
-    /// Waits for work and takes what may be done together: several commits, or one task. None when
-    /// the queue has ended and all was taken.
-    pub(super) fn take(&self) -> Option<Vec<Work>> {
-        let mut state = self.lock();
-        while state.waiting.is_empty() {
-            if state.ended {
-                return None;
-            }
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+    /// Waits for work, no longer than this if it says so, and takes what may be done together.
+    pub(super) fn take(&self, wait_max: Option<Duration>) -> Taken {
+        let Some(mut state) = self.wait(wait_max) else { return Taken::Nothing };
+        if state.waiting.is_empty() {
+            return Taken::Ended;
         }
         let mut group = Vec::new();
         let mut bytes = 0;
@@ -121,7 +133,20 @@ impl Queue {
             }
         }
         state.bytes = state.bytes.saturating_sub(bytes);
-        Some(group)
+        Taken::Work(group)
+    }
+
+    /// Waits until there is work or the queue has ended; None if neither came in time.
+    fn wait(&self, wait_max: Option<Duration>) -> Option<MutexGuard<'_, State>> {
+        let is_quiet = |state: &mut State| state.waiting.is_empty() && !state.ended;
+        let state = self.lock();
+        let Some(wait_max) = wait_max else {
+            let waited = self.arrived.wait_while(state, is_quiet);
+            return Some(waited.unwrap_or_else(PoisonError::into_inner));
+        };
+        let waited = self.arrived.wait_timeout_while(state, wait_max, is_quiet);
+        let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!waited.timed_out()).then_some(state)
     }
 
     /// Takes no more; what waits is still done.
@@ -159,6 +184,22 @@ mod tests {
         (Work::Commit { partition: PartitionId(1), prepared, setter }, ticket)
     }
 
+    /// How many were taken together.
+    fn taken(queue: &Queue) -> usize {
+        match queue.take(None) {
+            Taken::Work(work) => work.len(),
+            other => panic!("work, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn who_waits_for_work_in_vain_is_told() {
+        let queue = Queue::default();
+        assert!(matches!(queue.take(Some(Duration::from_millis(1))), Taken::Nothing));
+        queue.push(commit(1).0);
+        assert!(matches!(queue.take(Some(Duration::ZERO)), Taken::Work(_)));
+    }
+
     #[test]
     fn a_group_ends_at_the_limit_and_before_a_task() {
         let queue = Queue::default();
@@ -171,7 +212,7 @@ mod tests {
         let (done, _receiver) = sync_channel(1);
         queue.push(Work::Task { task: Task::Dismiss(vec![]), done });
         queue.push(commit(10).0);
-        let lengths: Vec<usize> = (0..4).map(|_| queue.take().unwrap().len()).collect();
+        let lengths: Vec<usize> = (0..4).map(|_| taken(&queue)).collect();
         assert_eq!(lengths, [64, 6, 1, 1]);
     }
 
@@ -181,7 +222,7 @@ mod tests {
         for _ in 0..3 {
             queue.push(commit(GROUP_BYTES_MAX).0);
         }
-        assert_eq!(queue.take().unwrap().len(), 1);
+        assert_eq!(taken(&queue), 1);
     }
 
     #[test]
@@ -204,7 +245,8 @@ mod tests {
         let (late, ticket) = commit(1);
         queue.push(late);
         assert_eq!(ticket.wait(), Err(StorageError::Closed));
-        assert!(queue.take().is_some());
-        assert!(queue.take().is_none());
+        assert_eq!(taken(&queue), 1);
+        assert!(matches!(queue.take(None), Taken::Ended));
+        assert!(matches!(queue.take(Some(Duration::ZERO)), Taken::Ended));
     }
 }

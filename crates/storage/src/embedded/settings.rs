@@ -14,16 +14,20 @@ use fjall::CompressionType;
 use fjall::KeyspaceCreateOptions;
 use fjall::compaction::Leveled;
 use fjall::config::{
-    BlockSizePolicy, CompressionPolicy, PartitioningPolicy, PinningPolicy, RestartIntervalPolicy,
+    BlockSizePolicy, CompressionPolicy, HashRatioPolicy, PartitioningPolicy, PinningPolicy,
+    RestartIntervalPolicy,
 };
 
+use super::merger;
 use crate::contract::{Result, Space};
 use crate::error::StorageError;
 use crate::prepared::Entries;
 
 /// The version of everything this adapter writes around the engine's files. A store keeps the one
-/// that it was made with. In the second, entries of the index have no LSN ([`Entries`]).
-const FORMAT: u64 = 2;
+/// that it was made with. In the second, entries of the index have no LSN ([`Entries`]). In the
+/// third, changes of the index are sorted in later ([`super::pending`]). In the fourth, tables are
+/// merged by threads of ours ([`super::merger`]).
+const FORMAT: u64 = 4;
 
 /// More lanes than this share their cores with each other only.
 const LANES_MAX: usize = 8;
@@ -43,6 +47,9 @@ const SMALL_MEMTABLE_SHARE: u64 = 4;
 /// piece ([`crate::prepared`]).
 const INDEX_MEMTABLE_TIMES: u64 = 2;
 
+/// That of pending changes of the index, which are sorted in long before they fill it.
+const PENDING_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// The size of tables. The first sorted level holds four of them, and new tables, which lie all
 /// over the keys, are merged with all of it: as long as that takes, further ones pile up, and the
 /// engine halts the writers when there are 30. With its default of 64 MB, made for memtables of
@@ -52,8 +59,15 @@ const TABLE_BYTES: u64 = 16 * 1024 * 1024;
 /// The size of the blocks that tables of items are read in. A scan pays for each block (finding it
 /// in the cache, searching it for its bounds) and an item takes about 1 KB, so the engine's default
 /// of 4 KB made the way through a table half of a scan's work. A read of one item that is not in
-/// the cache reads and unpacks a whole block.
-const ITEM_BLOCK_BYTES: u32 = 16 * 1024;
+/// the cache reads and unpacks a whole block: with 16 KB that took an eighth longer than with 8,
+/// where a scan takes a twentieth longer and tables a hundredth more.
+const ITEM_BLOCK_BYTES: u32 = 8 * 1024;
+
+/// Blocks have a small hash table, a byte for each place, which leads to a key without a search.
+/// So many places there are for each item, and for each entry of an index, most of which nobody
+/// asks for by key: those from resource ids to items are the ones that queries do.
+const ITEM_HASH_RATIO: f32 = 1.3;
+const ENTRY_HASH_RATIO: f32 = 0.75;
 
 /// What stores have that were made before this was chosen: the engine's default.
 const TABLE_BYTES_BEFORE: u64 = 64 * 1024 * 1024;
@@ -136,6 +150,27 @@ impl Frozen {
         Ok(Frozen { format, lanes, memtable_bytes, index_memtable_times, table_bytes })
     }
 
+    /// How much of the index is sorted in at once: as much as its write buffer would hold.
+    pub(super) fn sort_bytes(&self) -> usize {
+        let bytes = self.memtable_bytes.saturating_mul(self.index_memtable_times);
+        usize::try_from(bytes).unwrap_or(usize::MAX / 4)
+    }
+
+    /// Whether changes of the index are sorted in later.
+    pub(super) fn has_pending(&self) -> bool {
+        self.format >= 3
+    }
+
+    /// Whether the engine leaves it to us to merge tables.
+    pub(super) fn has_merger(&self) -> bool {
+        self.format >= 4
+    }
+
+    /// How large tables of a space may grow.
+    pub(super) fn table_bytes_of(&self, space: Space) -> u64 {
+        self.table_bytes / share(space)
+    }
+
     pub(super) fn entries(&self) -> Entries {
         if self.format == 1 { Entries::Stamped } else { Entries::Bare }
     }
@@ -172,28 +207,47 @@ impl Frozen {
     /// The options of one keyspace. What is not named here is the engine's default of the pinned
     /// version. An existing keyspace keeps those that it was made with.
     ///
-    /// All but new tables, which are merged soon, are compressed. Those of the index and the feed
-    /// are read by ranges, which ask no filter, and where a key is asked for it is there: the last
-    /// level, which has most of the keys, does without filters.
+    /// Tables of the index and the feed are read by ranges, which ask no filter, and where a key is
+    /// asked for it is there: the last level, which has most of the keys, does without filters.
     pub(super) fn keyspace_options(&self, space: Space) -> KeyspaceCreateOptions {
-        let small = matches!(space, Space::Feed | Space::Meta);
-        let share = if small { SMALL_MEMTABLE_SHARE } else { 1 };
         let times = if space == Space::Index { self.index_memtable_times } else { 1 };
         let options = match space {
             Space::Items => item_options(),
-            Space::Index | Space::Feed => in_pieces().expect_point_read_hits(true),
+            Space::Index | Space::Feed => in_pieces()
+                .expect_point_read_hits(true)
+                .data_block_hash_ratio_policy(HashRatioPolicy::all(ENTRY_HASH_RATIO)),
             Space::Meta => in_pieces(),
         };
         options
-            .data_block_compression_policy(CompressionPolicy::new([
-                CompressionType::None,
-                CompressionType::Lz4,
-            ]))
-            .max_memtable_size(self.memtable_bytes / share * times)
-            .compaction_strategy(Arc::new(
-                Leveled::default().with_table_target_size(self.table_bytes / share),
-            ))
-            .index_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+            .data_block_compression_policy(self.compression())
+            .max_memtable_size(self.memtable_bytes / share(space) * times)
+            .compaction_strategy(Arc::new(match self.has_merger() {
+                true => merger::never(),
+                false => Leveled::default().with_table_target_size(self.table_bytes_of(space)),
+            }))
+            .manual_journal_persist(true)
+    }
+
+    /// New tables are merged soon, and those of the first level again and again. Where we merge,
+    /// a lane at rest has what is not very large in the last one ([`super::tidy`]).
+    fn compression(&self) -> CompressionPolicy {
+        use CompressionType::{Lz4, None};
+        if self.has_merger() {
+            CompressionPolicy::new([None, None, Lz4])
+        } else {
+            CompressionPolicy::new([None, Lz4])
+        }
+    }
+
+    /// The options of the keyspace of pending changes. Its records are deleted before they fill a
+    /// buffer, so that few reach a table.
+    pub(super) fn pending_options(&self) -> KeyspaceCreateOptions {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(PENDING_MEMTABLE_BYTES)
+            .compaction_strategy(Arc::new(match self.has_merger() {
+                true => merger::never(),
+                false => Leveled::default(),
+            }))
             .manual_journal_persist(true)
     }
 
@@ -260,23 +314,33 @@ impl Frozen {
     }
 }
 
+/// What write buffers and tables of a space are divided by.
+fn share(space: Space) -> u64 {
+    if matches!(space, Space::Feed | Space::Meta) { SMALL_MEMTABLE_SHARE } else { 1 }
+}
+
 /// Filters and block indexes are cut into pieces of a few KB in all but the newest tables: whole
 /// ones have megabytes, and where the cache cannot keep them each read of a key took 0.5 ms to read
 /// and verify them again.
 fn in_pieces() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+        .index_block_partitioning_policy(PartitioningPolicy::new([false, true]))
 }
 
-/// Items are large and read most: their filters, a thousandth of their size, stay in memory whole.
-/// Every key is stored whole, too: it is handed out as a piece of its block, while one that shares
-/// its beginning with the key before would have to be put together for each reader.
+/// Items are large and read most: their filters, a thousandth of their size, stay in memory whole,
+/// and so do their block indexes, which have 40 bytes for each block. Every key is stored whole,
+/// too: it is handed out as a piece of its block, while one that shares its beginning with the key
+/// before would have to be put together for each reader.
 fn item_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ITEM_BLOCK_BYTES))
         .data_block_restart_interval_policy(RestartIntervalPolicy::all(1))
+        .data_block_hash_ratio_policy(HashRatioPolicy::all(ITEM_HASH_RATIO))
         .filter_block_partitioning_policy(PartitioningPolicy::all(false))
         .filter_block_pinning_policy(PinningPolicy::all(true))
+        .index_block_partitioning_policy(PartitioningPolicy::all(false))
+        .index_block_pinning_policy(PinningPolicy::all(true))
 }
 
 #[cfg(test)]
@@ -316,17 +380,24 @@ mod tests {
 
     #[test]
     fn a_store_of_a_later_format_is_refused_by_name() {
-        let text = frozen().to_text().replace("format = 2", "format = 3");
+        let text = frozen().to_text().replace("format = 4", "format = 5");
         let error = Frozen::parse(&text, Path::new("store")).unwrap_err();
-        assert!(error.to_string().contains("has format 3; this version reads formats up to 2"));
+        assert!(error.to_string().contains("has format 5; this version reads formats up to 4"));
     }
 
     #[test]
-    fn a_store_of_the_first_format_keeps_it() {
-        let text = frozen().to_text().replace("format = 2", "format = 1");
+    fn a_store_of_an_earlier_format_keeps_it() {
+        for (format, entries) in [(1, Entries::Stamped), (2, Entries::Bare)] {
+            let text = frozen().to_text().replace("format = 4", &format!("format = {format}"));
+            let former = Frozen::parse(&text, Path::new("store")).unwrap();
+            assert_eq!((former.to_text(), former.entries()), (text, entries));
+            assert!(!former.has_pending());
+        }
+        let text = frozen().to_text().replace("format = 4", "format = 3");
         let former = Frozen::parse(&text, Path::new("store")).unwrap();
-        assert_eq!((former.to_text(), former.entries()), (text, Entries::Stamped));
-        assert_eq!(frozen().entries(), Entries::Bare);
+        assert_eq!((former.has_pending(), former.has_merger()), (true, false));
+        assert_eq!((frozen().entries(), frozen().has_pending()), (Entries::Bare, true));
+        assert!(frozen().has_merger());
     }
 
     #[test]

@@ -14,10 +14,11 @@
 //! page or one transaction, a second or two at most; a long scan takes a new one and continues by
 //! key.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool};
 
 use bytes::Bytes;
 use fjall::{Keyspace, Readable, Slice};
@@ -25,6 +26,7 @@ use partita_model::Lsn;
 
 use super::health::Health;
 use super::keys::{PREFIX_BYTES, stored_key, stored_range};
+use super::pending::{Merge, Run, Runs};
 use crate::contract::{
     Direction, Entry, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
     Visit,
@@ -33,14 +35,22 @@ use crate::error::StorageError;
 use crate::prepared::{record, value_of};
 use crate::range::PageBuilder;
 
-/// The four keyspaces of a lane.
+/// The keyspaces of a lane.
 pub(super) struct Spaces {
     pub(super) keyspaces: [Keyspace; Space::ALL.len()],
+    /// For changes of the index that are not sorted in yet; see [`super::pending`].
+    pub(super) pending: Option<Keyspace>,
+    /// How much is gathered there before it is sorted in.
+    pub(super) sort_bytes: usize,
 }
 
 impl Spaces {
     pub(super) fn get(&self, space: Space) -> &Keyspace {
         &self.keyspaces[space as usize]
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Keyspace> {
+        self.keyspaces.iter().chain(&self.pending)
     }
 }
 
@@ -58,6 +68,8 @@ pub(super) struct Member {
 /// A lane at one moment.
 pub(super) struct View {
     pub(super) snapshot: fjall::Snapshot,
+    /// What is above the snapshot of the index.
+    pub(super) runs: Runs,
     pub(super) spaces: Arc<Spaces>,
     pub(super) members: Arc<HashMap<PartitionId, Member>>,
     pub(super) lsns: Lsns,
@@ -66,8 +78,27 @@ pub(super) struct View {
 impl View {
     /// The record with this stored key.
     pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        if space == Space::Index
+            && let Some(stored) = self.runs.iter().find_map(|run| run.find(key))
+        {
+            let own = |stored: &[u8]| record(space, Bytes::copy_from_slice(stored));
+            return stored.map(own).transpose();
+        }
         let stored = self.snapshot.get(self.spaces.get(space), key).map_err(engine_error)?;
         stored.map(|stored| record(space, Bytes::from(stored))).transpose()
+    }
+
+    /// Takes the stored entries of a range of stored keys one after another, until `take` has
+    /// enough.
+    pub(super) fn each(
+        &self,
+        space: Space,
+        range: KeyRange,
+        direction: Direction,
+        take: &mut Take<'_>,
+    ) -> Result<()> {
+        let runs: &[Arc<Run>] = if space == Space::Index { &self.runs } else { &[] };
+        each(&self.snapshot, self.spaces.get(space), runs, range, direction, take)
     }
 }
 
@@ -128,33 +159,20 @@ impl EmbeddedSnapshot {
         space: Space,
         range: &KeyRange,
         direction: Direction,
-        take: &mut dyn FnMut(Slice, Slice) -> Result<ControlFlow<()>>,
+        take: &mut Take<'_>,
     ) -> Result<()> {
         self.check()?;
         if range.is_empty() {
             return Ok(());
         }
-        let range = stored_range(self.partition, range);
-        let keyspace = self.view.spaces.get(space);
-        let mut found = self.view.snapshot.range(keyspace, (range.start, range.end));
-        loop {
-            let next = match direction {
-                Direction::Forward => found.next(),
-                Direction::Backward => found.next_back(),
-            };
-            let Some(next) = next else { break };
-            let (key, stored) = next.into_inner().map_err(engine_error)?;
-            if take(key, stored)?.is_break() {
-                break;
-            }
-        }
+        self.view.each(space, stored_range(self.partition, range), direction, take)?;
         self.check()
     }
 
     /// Asked after each read: the partition may have been dropped during it, and its data with it.
     fn check(&self) -> Result<()> {
         self.health.check_open()?;
-        if self.gone.load(Ordering::Acquire) {
+        if self.gone.load(atomic::Ordering::Acquire) {
             return Err(StorageError::PartitionGone(self.partition));
         }
         Ok(())
@@ -185,8 +203,8 @@ impl Snapshot for EmbeddedSnapshot {
     ) -> Result<Page> {
         let mut page = PageBuilder::new(limit);
         self.each(space, range, direction, &mut |key, stored| {
-            let key = Bytes::from(key).slice(PREFIX_BYTES..);
-            let record = record(space, Bytes::from(stored))?;
+            let key = key.into_bytes().slice(PREFIX_BYTES..);
+            let record = record(space, stored.into_bytes())?;
             let taken = page.push(Entry { key, record });
             Ok(if taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
@@ -201,9 +219,90 @@ impl Snapshot for EmbeddedSnapshot {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         self.each(space, range, direction, &mut |key, stored| {
-            let key = key.get(PREFIX_BYTES..).unwrap_or_default();
-            Ok(visit(key, value_of(space, &stored)?))
+            let key = key.as_bytes().get(PREFIX_BYTES..).unwrap_or_default();
+            Ok(visit(key, value_of(space, stored.as_bytes())?))
         })
+    }
+}
+
+/// A key or a value on its way to a reader: of the engine, or of a run.
+pub(super) enum Piece<'a> {
+    Engine(Slice),
+    Run(&'a [u8]),
+}
+
+impl Piece<'_> {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Piece::Engine(slice) => slice,
+            Piece::Run(bytes) => bytes,
+        }
+    }
+
+    /// A copy of what a run has: whoever keeps it is not to keep the run.
+    pub(super) fn into_bytes(self) -> Bytes {
+        match self {
+            Piece::Engine(slice) => Bytes::from(slice),
+            Piece::Run(bytes) => Bytes::copy_from_slice(bytes),
+        }
+    }
+}
+
+/// Takes a stored key and its stored value.
+pub(super) type Take<'a> = dyn FnMut(Piece<'_>, Piece<'_>) -> Result<ControlFlow<()>> + 'a;
+
+/// What the engine's snapshot and the runs above it have in a range, in order.
+pub(super) fn each(
+    snapshot: &fjall::Snapshot,
+    keyspace: &Keyspace,
+    runs: &[Arc<Run>],
+    range: KeyRange,
+    direction: Direction,
+    take: &mut Take<'_>,
+) -> Result<()> {
+    let mut above = Merge::new(runs.iter().map(Arc::as_ref), &range, direction);
+    let mut below = snapshot.range(keyspace, (range.start, range.end));
+    let mut next_below = || {
+        let next = match direction {
+            Direction::Forward => below.next(),
+            Direction::Backward => below.next_back(),
+        };
+        next.map(|next| next.into_inner().map_err(engine_error)).transpose()
+    };
+    let mut next_above = above.next();
+    let mut found = next_below()?;
+    loop {
+        let order = match (&next_above, &found) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(entry), Some((key, _))) => match direction {
+                Direction::Forward => entry.key.cmp(key),
+                Direction::Backward => entry.key.cmp(key).reverse(),
+            },
+        };
+        // What is above comes first, or hides what is below.
+        let taken = match (next_above, order) {
+            (Some(entry), Ordering::Less | Ordering::Equal) => {
+                next_above = above.next();
+                if order == Ordering::Equal {
+                    found = next_below()?;
+                }
+                let Some(stored) = entry.stored else { continue };
+                take(Piece::Run(entry.key), Piece::Run(stored))?
+            }
+            _ => {
+                let Some((key, stored)) = found.take() else { return Ok(()) };
+                let taken = take(Piece::Engine(key), Piece::Engine(stored))?;
+                if taken.is_continue() {
+                    found = next_below()?;
+                }
+                taken
+            }
+        };
+        if taken.is_break() {
+            return Ok(());
+        }
     }
 }
 

@@ -7,6 +7,8 @@ mod damage;
 mod dir;
 mod faults;
 mod lifecycle;
+mod merges;
 mod model;
+mod pending;
 mod poison;
 mod torn;

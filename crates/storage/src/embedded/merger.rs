@@ -1,0 +1,361 @@
+//! The threads that merge a lane's tables, and how.
+//!
+//! New tables, of full write buffers and of what was sorted into the index, overlap each other.
+//! They are merged into levels of sorted tables, each ten times as large as the one above. The
+//! engine can do so in its own threads, but of those one for each lane looks without a rest whether
+//! there is something to flush while the others merge, and how it merges is built into the files.
+//! So in stores of this version the engine's strategy is one that never finds anything to do
+//! ([`never`]), its only thread flushes, and merges are called for here.
+//!
+//! Two threads share a lane's keyspaces, so that a long merge of items does not keep the index from
+//! being merged. They work while there is something to do, look again now and then while the lane
+//! is written to, and sleep without a clock when it is not.
+//!
+//! **At rest** a lane that is not very large merges each keyspace into one run ([`Task::Whole`]):
+//! a reader then has to look at one place, not at three or four.
+//!
+//! A merge frees what no view can show any more. Which is the oldest view that is still held, the
+//! engine knows only roughly; [`Horizon`] knows exactly.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fjall::compaction::Leveled;
+use fjall::{AbstractTree, CompressionType, Keyspace};
+
+use super::committer::now;
+use super::health::Health;
+use super::pending;
+use super::settings::Frozen;
+use super::view::{Spaces, View, engine_error};
+use crate::contract::{Result, Space};
+use crate::error::StorageError;
+
+/// So often a lane that is written to is looked at, and for so many looks after the last write.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 40;
+
+/// So many new tables are merged at once into the first level, which has as many of the size that
+/// is chosen. With more of them there would be less to merge in all, but readers look at each run.
+/// Items are read by key, where filters know who has it. What is sorted into the index at once is
+/// one run of several tables ([`pending::SORT_TABLES`]), so these are six runs.
+const NEW_TABLES: u8 = 4;
+const NEW_TABLES_OF_ITEMS: u8 = 8;
+const NEW_TABLES_OF_INDEX: u8 = 6 * pending::SORT_TABLES;
+
+/// With so many tables the first level of the index would be very large, were they not smaller.
+const INDEX_TABLE_SHARE: u64 = 3;
+
+/// A strategy that finds nothing to do: no level is ever large enough.
+pub(super) fn never() -> Leveled {
+    Leveled::default().with_l0_threshold(u8::MAX).with_table_target_size(1 << 50)
+}
+
+/// The views of a lane that may still be held, the oldest first.
+#[derive(Default)]
+pub(super) struct Horizon(Mutex<VecDeque<(u64, Weak<View>)>>);
+
+impl Horizon {
+    /// Adds the newest view.
+    pub(super) fn note(&self, view: &Arc<View>) {
+        let mut views = lock(&self.0);
+        views.push_back((view.snapshot.seqno(), Arc::downgrade(view)));
+        forget_gone(&mut views);
+    }
+
+    /// What is older than this, and has a newer version, nobody can see.
+    fn lowest(&self) -> u64 {
+        let mut views = lock(&self.0);
+        forget_gone(&mut views);
+        views.front().map_or(0, |(number, _)| number.saturating_sub(1))
+    }
+}
+
+fn forget_gone(views: &mut VecDeque<(u64, Weak<View>)>) {
+    while views.front().is_some_and(|(_, view)| view.strong_count() == 0) {
+        views.pop_front();
+    }
+}
+
+/// What a thread is asked for; the later ones are more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    /// To look once whether there is something to merge.
+    LookOnce,
+    /// To look, and for a while again and again: what was written becomes tables later.
+    Look,
+    /// To make one run of every keyspace that has no more bytes than this.
+    Whole(u64),
+    End,
+}
+
+/// Where a thread is asked.
+#[derive(Default)]
+struct Desk {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Asked {
+    task: Option<Task>,
+    /// The thread sleeps until it is asked for something.
+    is_asleep: bool,
+}
+
+impl Desk {
+    fn ask(&self, task: Task) {
+        let mut asked = lock(&self.asked);
+        asked.task = asked.task.max(Some(task));
+        // A thread that looks again by itself is not to be woken by every group that is written.
+        if asked.is_asleep || task > Task::Look {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The next task, if there is one within this time, after which the thread looks by itself; or
+    /// whenever there is one. An end stays.
+    fn take(&self, patience: Option<Duration>) -> Option<Task> {
+        let mut asked = lock(&self.asked);
+        asked.is_asleep = patience.is_none();
+        let mut asked = match patience {
+            None => {
+                let waited = self.changed.wait_while(asked, |asked| asked.task.is_none());
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+            Some(patience) => {
+                let can_wait = |asked: &mut Asked| asked.task.is_none_or(|task| task <= Task::Look);
+                let waited = self.changed.wait_timeout_while(asked, patience, can_wait);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        asked.is_asleep = false;
+        if asked.task == Some(Task::End) { asked.task } else { asked.task.take() }
+    }
+
+    fn is_ending(&self) -> bool {
+        lock(&self.asked).task == Some(Task::End)
+    }
+}
+
+/// Merges the tables of a lane; its threads end with it, after the merge that they are at.
+pub(super) struct Merger {
+    desks: Vec<Arc<Desk>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One keyspace and how it is merged.
+struct Place {
+    keyspace: Keyspace,
+    strategy: Arc<Leveled>,
+    table_bytes: u64,
+}
+
+struct Worker {
+    places: Vec<Place>,
+    desk: Arc<Desk>,
+    horizon: Arc<Horizon>,
+    health: Arc<Health>,
+}
+
+impl Merger {
+    pub(super) fn start(
+        spaces: &Spaces,
+        frozen: &Frozen,
+        horizon: &Arc<Horizon>,
+        health: &Arc<Health>,
+    ) -> Result<Merger> {
+        let place = |space| Place::new(spaces.get(space), space, frozen);
+        let first = vec![place(Space::Items), place(Space::Feed)];
+        let mut second = vec![place(Space::Index), place(Space::Meta)];
+        second.extend(spaces.pending.iter().map(|keyspace| Place {
+            keyspace: keyspace.clone(),
+            strategy: Arc::new(Leveled::default()),
+            table_bytes: frozen.table_bytes,
+        }));
+        let mut merger = Merger { desks: Vec::new(), threads: Vec::new() };
+        for places in [first, second] {
+            let desk = Arc::new(Desk::default());
+            let (horizon, health) = (Arc::clone(horizon), Arc::clone(health));
+            let worker = Worker { places, desk: Arc::clone(&desk), horizon, health };
+            let thread = thread::Builder::new()
+                .name("partita-merger".to_owned())
+                .spawn(move || worker.run())
+                .map_err(|error| StorageError::io("cannot start a thread", &error))?;
+            merger.desks.push(desk);
+            merger.threads.push(thread);
+        }
+        merger.look();
+        Ok(merger)
+    }
+
+    /// The lane has been written to.
+    pub(super) fn look(&self) {
+        self.desks.iter().for_each(|desk| desk.ask(Task::Look));
+    }
+
+    /// The lane has not been written to for a while.
+    pub(super) fn look_once(&self) {
+        self.desks.iter().for_each(|desk| desk.ask(Task::LookOnce));
+    }
+
+    /// The lane is at rest: what is not larger than this becomes one run.
+    pub(super) fn make_whole(&self, bytes_max: u64) {
+        self.desks.iter().for_each(|desk| desk.ask(Task::Whole(bytes_max)));
+    }
+}
+
+impl Drop for Merger {
+    fn drop(&mut self) {
+        self.desks.iter().for_each(|desk| desk.ask(Task::End));
+        for thread in self.threads.drain(..) {
+            // If it panicked, it left nothing to do.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Place {
+    fn new(keyspace: &Keyspace, space: Space, frozen: &Frozen) -> Place {
+        let table_bytes = frozen.table_bytes_of(space);
+        let (new_tables, table_bytes) = match space {
+            Space::Items => (NEW_TABLES_OF_ITEMS, table_bytes),
+            Space::Index => (NEW_TABLES_OF_INDEX, table_bytes / INDEX_TABLE_SHARE),
+            Space::Feed | Space::Meta => (NEW_TABLES, table_bytes),
+        };
+        let strategy =
+            Leveled::default().with_l0_threshold(new_tables).with_table_target_size(table_bytes);
+        Place { keyspace: keyspace.clone(), strategy: Arc::new(strategy), table_bytes }
+    }
+
+    /// Does one merge; false if there was nothing to do.
+    fn merge(&self, horizon: &Horizon) -> Result<bool> {
+        let (tree, begun) = (&self.keyspace.tree, now());
+        let before = shape(tree);
+        let strategy = Arc::clone(&self.strategy);
+        tree.compact(strategy, horizon.lowest()).map_err(|error| engine_error(error.into()))?;
+        Ok(self.tell_if_changed(before, begun))
+    }
+
+    fn tell_if_changed(&self, before: [usize; 7], begun: Instant) -> bool {
+        let after = shape(&self.keyspace.tree);
+        if after == before {
+            return false;
+        }
+        let (keyspace, took) = (&**self.keyspace.name(), begun.elapsed());
+        tracing::debug!(keyspace, ?took, ?before, ?after, "tables were merged");
+        true
+    }
+
+    /// Makes one run of it, if it is not one.
+    fn make_whole(&self, bytes_max: u64, horizon: &Horizon) -> Result<()> {
+        let (tree, begun) = (&self.keyspace.tree, now());
+        if is_whole(&self.keyspace) || tree.disk_space() > bytes_max {
+            return Ok(());
+        }
+        let before = shape(tree);
+        let merged = tree.major_compact(self.table_bytes, horizon.lowest());
+        merged.map_err(|error| engine_error(error.into()))?;
+        self.tell_if_changed(before, begun);
+        Ok(())
+    }
+}
+
+/// Whether a keyspace is one sorted run of compressed tables, apart from write buffers.
+pub(super) fn is_whole(keyspace: &Keyspace) -> bool {
+    let tree = &keyspace.tree;
+    let levels = shape(tree).into_iter().skip(1).filter(|tables| *tables > 0).count();
+    let version = tree.current_version();
+    let mut compressions = version.iter_tables().map(|table| table.metadata.data_block_compression);
+    tree.l0_run_count() + levels <= 1 && compressions.all(|kind| kind != CompressionType::None)
+}
+
+/// How many tables each level has. Every merge and move changes that.
+fn shape(tree: &impl AbstractTree) -> [usize; 7] {
+    std::array::from_fn(|level| tree.level_table_count(level).unwrap_or(0))
+}
+
+impl Worker {
+    fn run(&self) {
+        let mut looks_left = LOOKS;
+        loop {
+            let patience = (looks_left > 0).then_some(LOOK_AFTER);
+            let done = match self.desk.take(patience) {
+                Some(Task::End) => return,
+                Some(Task::Look) => {
+                    looks_left = LOOKS;
+                    self.merge_all()
+                }
+                Some(Task::LookOnce) => self.merge_all(),
+                Some(Task::Whole(bytes_max)) => self.merge_all().and_then(|()| {
+                    let whole = |place: &Place| place.make_whole(bytes_max, &self.horizon);
+                    self.places.iter().try_for_each(whole)
+                }),
+                None => {
+                    looks_left -= 1;
+                    self.merge_all()
+                }
+            };
+            if let Err(error) = done {
+                self.health.poison(error.to_string());
+                return;
+            }
+        }
+    }
+
+    /// Merges until nothing is left to merge, always where most runs of new tables are.
+    fn merge_all(&self) -> Result<()> {
+        let mut places: Vec<&Place> = self.places.iter().collect();
+        while !self.desk.is_ending() {
+            places.sort_by_key(|place| std::cmp::Reverse(place.keyspace.tree.l0_run_count()));
+            let mut is_merged = false;
+            for place in &places {
+                is_merged = place.merge(&self.horizon)?;
+                if is_merged {
+                    break;
+                }
+            }
+            if !is_merged {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_look_is_not_forgotten_for_one() {
+        let desk = Desk::default();
+        desk.ask(Task::Whole(1));
+        desk.ask(Task::Look);
+        assert_eq!(desk.take(None), Some(Task::Whole(1)));
+        desk.ask(Task::Look);
+        desk.ask(Task::LookOnce);
+        assert_eq!(desk.take(None), Some(Task::Look));
+        desk.ask(Task::LookOnce);
+        desk.ask(Task::Whole(2));
+        assert_eq!(desk.take(None), Some(Task::Whole(2)));
+        assert_eq!(desk.take(Some(Duration::ZERO)), None);
+    }
+
+    #[test]
+    fn an_end_stays() {
+        let desk = Desk::default();
+        desk.ask(Task::Look);
+        desk.ask(Task::End);
+        desk.ask(Task::Whole(1));
+        assert!(desk.is_ending());
+        assert_eq!(desk.take(None), Some(Task::End));
+        assert_eq!(desk.take(Some(LOOK_AFTER)), Some(Task::End));
+    }
+}

@@ -1,0 +1,144 @@
+//! The thread that sorts pending changes into the engine's index.
+//!
+//! It writes tables directly, without journal and write buffer: the records in the keyspace of
+//! pending changes make them durable until the tables are. The engine lets nobody commit while it
+//! makes a new table known, which takes a sync of it; so the changes go into several tables of
+//! moderate size, one after another. As their keys do not overlap they count as one run of the
+//! index.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+
+use fjall::{Keyspace, PersistMode};
+
+use super::{Merge, Places, Runs};
+use crate::contract::{Direction, KeyRange, Result};
+use crate::embedded::dropped::Dropped;
+use crate::embedded::keys::partition_of;
+use crate::embedded::lane::Lane;
+use crate::embedded::queue::{Task, Work};
+use crate::embedded::view::engine_error;
+use crate::error::StorageError;
+
+enum Job {
+    SortIn(Runs),
+    Retire,
+}
+
+/// A lane's sorter; its thread ends with it.
+pub(in crate::embedded) struct Sorter {
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Result<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sorter {
+    pub(in crate::embedded) fn start(lane: Arc<Lane>, places: Places) -> Result<Sorter> {
+        let (jobs, work) = channel();
+        let (finished, done) = channel();
+        let thread = thread::Builder::new()
+            .name("partita-sorter".to_owned())
+            .spawn(move || run(&lane, &places, &work, &finished))
+            .map_err(|error| StorageError::io("cannot start a thread", &error))?;
+        Ok(Sorter { jobs: Some(jobs), done, thread: Some(thread) })
+    }
+
+    fn send(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // If the thread is gone, waiting for it tells so.
+            drop(jobs.send(job));
+        }
+    }
+
+    /// Sorts runs in. When that is done the lane's committer finds a task in its queue.
+    pub(in crate::embedded) fn sort_in(&self, runs: Runs) {
+        self.send(Job::SortIn(runs));
+    }
+
+    /// Frees the memory of records that are deleted. The engine does so when it retires the buffer
+    /// that they and their deletion are in.
+    pub(in crate::embedded) fn retire(&self) {
+        self.send(Job::Retire);
+    }
+
+    /// The result of [`Sorter::sort_in`] if it is there.
+    pub(in crate::embedded) fn finished(&self) -> Option<Result<()>> {
+        match self.done.try_recv() {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(ended())),
+        }
+    }
+
+    /// Waits for the result of [`Sorter::sort_in`].
+    pub(in crate::embedded) fn wait(&self) -> Result<()> {
+        self.done.recv().unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+impl Drop for Sorter {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, it left nothing to do.
+            drop(thread.join());
+        }
+    }
+}
+
+fn ended() -> StorageError {
+    StorageError::Poisoned("the sorter of the index ended".to_owned())
+}
+
+fn run(lane: &Lane, places: &Places, work: &Receiver<Job>, finished: &Sender<Result<()>>) {
+    while let Ok(job) = work.recv() {
+        match job {
+            Job::SortIn(runs) => {
+                // The committer may have ended; then nobody needs to know.
+                drop(finished.send(places.sort_in(&runs)));
+                let (done, _) = std::sync::mpsc::sync_channel(1);
+                lane.queue.push(Work::Task { task: Task::Settle, done });
+            }
+            Job::Retire => {
+                if let Err(error) = places.pending.rotate_memtable().map_err(engine_error) {
+                    lane.health.poison(error.to_string());
+                }
+            }
+        }
+    }
+}
+
+impl Places {
+    fn sort_in(&self, runs: &Runs) -> Result<()> {
+        // A relaxed store has not synced the records. Tables outlive the end of the machine, and
+        // entries must not do so without the items of their group.
+        self.database.persist(PersistMode::SyncData).map_err(engine_error)?;
+        sort_in(&self.index, runs, &self.dropped, self.table_bytes)
+    }
+}
+
+/// Writes what runs say into tables of the index.
+fn sort_in(index: &Keyspace, runs: &Runs, dropped: &Dropped, table_bytes: usize) -> Result<()> {
+    let dropped = dropped.get();
+    let is_living = |key: &[u8]| partition_of(key).is_none_or(|id| !dropped.contains(&id));
+    let newest_first = runs.iter().map(Arc::as_ref);
+    let entries = Merge::new(newest_first, &KeyRange::all(), Direction::Forward);
+    let mut entries = entries.filter(|entry| is_living(entry.key)).peekable();
+    while entries.peek().is_some() {
+        let mut table = index.start_ingestion().map_err(engine_error)?;
+        let mut bytes = 0;
+        while bytes <= table_bytes
+            && let Some(entry) = entries.next()
+        {
+            let written = match entry.stored {
+                Some(stored) => table.write(entry.key, stored),
+                None => table.write_tombstone(entry.key),
+            };
+            written.map_err(engine_error)?;
+            bytes += entry.key.len() + entry.stored.map_or(0, <[u8]>::len);
+        }
+        table.finish().map_err(engine_error)?;
+    }
+    Ok(())
+}

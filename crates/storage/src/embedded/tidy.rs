@@ -1,0 +1,136 @@
+//! What a lane does when nobody writes.
+//!
+//! While there are writes, the newest of them are in write buffers, which are slower to search than
+//! tables, and each view keeps the tables alive that were there when it was taken: also those that
+//! merges have replaced since. The next writes change both. When none come, a lane that has just
+//! been filled would stay like that for as long as it is only read. So after a second without work
+//! its buffers are written into tables, changes of the index are sorted in ([`super::pending`]),
+//! what is in several runs of tables and not very large is made one ([`super::merger`]), and then,
+//! as long as there are replaced tables, the view is renewed, so that they can go.
+//!
+//! Buffers with little in them stay: they cost little, and small tables cost merges. Looks get
+//! rarer and end after a minute or two; a lane that is not written to then sleeps without a clock.
+
+use std::time::Duration;
+
+use fjall::{AbstractTree, Keyspace};
+
+use super::merger;
+use super::view::Spaces;
+use crate::contract::Space;
+
+/// A buffer with less than this stays.
+const BUFFER_BYTES_MIN: u64 = 1024 * 1024;
+
+/// The time without work before the first look; after every other one it is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LOOKS_MAX: u32 = 12;
+
+/// What has this size at most is made one run in any rest, which takes a second; what has more, up
+/// to a limit that takes some seconds, in a rest that has lasted for so many looks: six seconds.
+const SMALL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const WHOLE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const LONG_REST_LOOKS: u32 = 3;
+
+/// Those whose tables count.
+const LARGE: [Space; 3] = [Space::Items, Space::Index, Space::Feed];
+
+/// A time without work.
+#[derive(Debug)]
+pub(super) struct Rest {
+    looks_left: u32,
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing, until there was work again.
+    Done,
+    /// Nothing yet: the engine is busy.
+    Wait,
+    /// Write the buffers of these spaces into tables.
+    Flush(Vec<Space>),
+    /// Make one run of what has several and no more bytes than this.
+    Merge(u64),
+    /// Let go of replaced tables.
+    LetGo,
+}
+
+impl Rest {
+    /// After work, or when the lane was opened.
+    pub(super) fn begin() -> Rest {
+        Rest { looks_left: LOOKS_MAX }
+    }
+
+    /// No more looks.
+    pub(super) fn end(&mut self) {
+        self.looks_left = 0;
+    }
+
+    /// How long until the next look; none when there is nothing to look for.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        let looks = LOOKS_MAX - self.looks_left.min(LOOKS_MAX);
+        (self.looks_left > 0).then(|| FIRST_WAIT * 2u32.saturating_pow(looks / 2))
+    }
+
+    /// Looks. `merges` says whether it is for us to merge tables.
+    pub(super) fn next(&mut self, spaces: &Spaces, merges: bool) -> Next {
+        let whole_bytes = if merges { self.whole_bytes() } else { 0 };
+        self.looks_left = self.looks_left.saturating_sub(1);
+        let keyspaces = || LARGE.into_iter().map(|space| (space, spaces.get(space)));
+        let full: Vec<Space> =
+            keyspaces().filter(|(_, keyspace)| is_worth_it(keyspace)).map(|(s, _)| s).collect();
+        let in_parts = |bytes| keyspaces().any(|(_, keyspace)| is_in_parts(keyspace, bytes));
+        let next = if !full.is_empty() {
+            Next::Flush(full)
+        } else if keyspaces().any(|(_, keyspace)| keyspace.sealed_memtable_count() > 0) {
+            Next::Wait
+        } else if in_parts(whole_bytes) {
+            Next::Merge(whole_bytes)
+        } else if keyspaces().any(|(_, keyspace)| keyspace.tree.version_free_list_len() > 0) {
+            Next::LetGo
+        } else if merges && in_parts(WHOLE_BYTES_MAX) {
+            Next::Wait
+        } else {
+            Next::Done
+        };
+        if next == Next::Done {
+            self.end();
+        }
+        next
+    }
+
+    /// How large a keyspace may be that is worth being made one run now.
+    fn whole_bytes(&self) -> u64 {
+        match LOOKS_MAX - self.looks_left.min(LOOKS_MAX) {
+            0 => 0,
+            looks if looks < LONG_REST_LOOKS => SMALL_BYTES_MAX,
+            _ => WHOLE_BYTES_MAX,
+        }
+    }
+}
+
+/// Whether a keyspace has no more bytes than this, and those are not one run.
+fn is_in_parts(keyspace: &Keyspace, bytes_max: u64) -> bool {
+    keyspace.tree.disk_space() <= bytes_max && !merger::is_whole(keyspace)
+}
+
+fn is_worth_it(keyspace: &Keyspace) -> bool {
+    keyspace.tree.active_memtable().size() >= BUFFER_BYTES_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_get_rarer_and_end() {
+        let mut rest = Rest::begin();
+        let mut waits = Vec::new();
+        while let Some(wait) = rest.wait() {
+            waits.push(wait.as_secs());
+            rest.looks_left -= 1;
+        }
+        assert_eq!(waits, [1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32]);
+    }
+}
