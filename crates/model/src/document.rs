@@ -11,7 +11,10 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 use crate::id::{Etag, Lsn};
+use crate::json::scan::Quoted;
 use crate::json::{self, write_string};
 use crate::limits::DEPTH_MAX;
 use crate::path::PropertyPath;
@@ -205,8 +208,10 @@ impl<'a> Raw<'a> {
             RawKind::Bool => Some(Scalar::Bool(self.0 == b"true")),
             RawKind::Number => parse_number(self.0).map(Scalar::Number),
             RawKind::String => {
-                let literal = Cursor::new(self.0).string()?.of(self.text())?;
-                Some(Scalar::String(literal.decode()))
+                // A value ends where its string does: its end need not be looked for again.
+                let raw = self.text().strip_prefix('"')?.strip_suffix('"')?;
+                let escaped = memchr(b'\\', raw.as_bytes()).is_some();
+                Some(Scalar::String(Quoted { raw, escaped }.decode()))
             }
             RawKind::Array | RawKind::Object => None,
         }

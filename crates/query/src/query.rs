@@ -19,6 +19,7 @@ use crate::hash;
 use crate::ir;
 use crate::partition_filter::{self, PartitionFilter};
 use crate::run::group::Table;
+use crate::run::judge::{self, Seen};
 use crate::run::{self, GO_ON, write};
 use crate::scope::{Scope, ScopeSettings};
 use crate::sortkey;
@@ -129,6 +130,12 @@ impl Query {
         run::columns::Columns::new(self.meaning(), paths, text, lengths).map(Columns)
     }
 
+    /// A way to decide WHERE by the values that items have at some paths. None if that takes more
+    /// than scalars, or if there is no WHERE.
+    pub fn judge(&self) -> Option<Judge> {
+        judge::Judge::new(self.meaning()).map(Judge)
+    }
+
     /// What the query means.
     pub(crate) fn meaning(&self) -> &ir::Query {
         &self.0.meaning
@@ -161,6 +168,41 @@ impl Run<'_> {
         self.scope.begin_item();
         let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
         rows_of(self.query, &mut frame, emit)
+    }
+
+    /// [`rows`](Run::rows) of an item that WHERE is known to let through. It has to have only what
+    /// the rest of the query looks at ([`Facts::selects`]).
+    pub fn rows_known(
+        &mut self,
+        item: Document<'_>,
+        emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.query.grouping.is_some() {
+            return Ok(());
+        }
+        self.scope.begin_item();
+        let query = self.query;
+        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
+        let _stopped_or_not = run::for_each_known_binding(query, &mut frame, &mut |frame| {
+            Ok(row(query, frame)?.map_or(ControlFlow::Continue(()), &mut *emit))
+        })?;
+        Ok(())
+    }
+
+    /// The first row of an item whose place in the order is known: it comes without keys.
+    pub fn first_row(&mut self, item: Document<'_>) -> Result<Option<Row>> {
+        if self.query.grouping.is_some() {
+            return Ok(None);
+        }
+        self.scope.begin_item();
+        let query = self.query;
+        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
+        let mut first = None;
+        let _found_or_not = run::for_each_binding(query, &mut frame, &mut |frame| {
+            first = row_without_keys(query, frame)?;
+            Ok(if first.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(first)
     }
 
     /// The rows of a query without FROM: it needs no item.
@@ -251,6 +293,17 @@ const MEMBERS_BYTES: usize = 128;
 
 /// The row in the frame; none where it is undefined.
 fn row<'a>(query: &'a ir::Query, frame: &mut Frame<'a>) -> Result<Option<Row>> {
+    let Some(mut row) = row_without_keys(query, frame)? else { return Ok(None) };
+    row.keys.reserve_exact(query.order_by.len());
+    for column in &query.order_by {
+        let mut key = Vec::new();
+        sortkey::put(&mut key, eval::eval(&column.expr, frame)?.as_ref());
+        row.keys.push(key);
+    }
+    Ok(Some(row))
+}
+
+fn row_without_keys<'a>(query: &'a ir::Query, frame: &mut Frame<'a>) -> Result<Option<Row>> {
     // A value is copied at once; the text of a list grows member by member.
     let mut text = match &query.projection {
         ir::Projection::Value(_) => String::new(),
@@ -259,14 +312,8 @@ fn row<'a>(query: &'a ir::Query, frame: &mut Frame<'a>) -> Result<Option<Row>> {
     if !write::row(&mut text, &query.projection, frame)? {
         return Ok(None);
     }
-    let mut keys = Vec::with_capacity(query.order_by.len());
-    for column in &query.order_by {
-        let mut key = Vec::new();
-        sortkey::put(&mut key, eval::eval(&column.expr, frame)?.as_ref());
-        keys.push(key);
-    }
     let hash = if query.distinct { hash::of_text(&text) } else { 0 };
-    Ok(Some(Row { text, keys, hash }))
+    Ok(Some(Row { text, keys: Vec::new(), hash }))
 }
 
 /// The groups of a grouped query while its items are gathered.
@@ -298,6 +345,22 @@ impl Groups {
             rows.extend(row(run.query, &mut frame)?);
         }
         Ok(rows)
+    }
+}
+
+/// Decides WHERE by the values at some paths: see [`Query::judge`].
+pub struct Judge(judge::Judge);
+
+impl Judge {
+    /// The paths whose values it wants, each the way through members from the item.
+    pub fn paths(&self) -> &[Vec<IndexStep>] {
+        self.0.paths()
+    }
+
+    /// Does WHERE let an item with these values through, one for each path? None if only the item
+    /// tells.
+    pub fn passes(&self, run: &Run<'_>, values: &[Seen<'_>]) -> Result<Option<bool>> {
+        self.0.passes(&run.scope, values)
     }
 }
 

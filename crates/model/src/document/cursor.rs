@@ -8,7 +8,9 @@
 
 use std::ops::Range;
 
-use crate::json::scan::{Quoted, plain_until};
+use memchr::memchr2;
+
+use crate::json::scan::{Quoted, quotes_and_escapes};
 
 /// A place in a text.
 #[derive(Clone, Copy)]
@@ -54,18 +56,13 @@ impl<'a> Cursor<'a> {
         self.eat(b'"')?;
         let mut escaped = false;
         loop {
-            self.at = plain_until(self.bytes, self.at);
-            match self.peek()? {
-                b'"' => {
-                    self.at += 1;
-                    return Some(escaped);
-                }
-                b'\\' => {
-                    escaped = true;
-                    self.at += 2;
-                }
-                _control => return None,
+            self.at += quote_or_escape(self.bytes.get(self.at..)?)?;
+            if self.peek()? == b'"' {
+                self.at += 1;
+                return Some(escaped);
             }
+            escaped = true;
+            self.at += 2;
         }
     }
 
@@ -121,6 +118,22 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// How far it is to the first quote or backslash. Names and most strings end within a few words,
+/// which are looked at here; a search with vectors takes as long to begin, and is for texts.
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    const WORDS: usize = 3;
+    let mut at = 0;
+    for _ in 0..WORDS {
+        let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) else { break };
+        let stops = quotes_and_escapes(u64::from_le_bytes(*chunk));
+        if stops != 0 {
+            return Some(at + stops.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    Some(at + memchr2(b'"', b'\\', bytes.get(at..)?)?)
+}
+
 /// A member of an object, as texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'a> {
@@ -166,6 +179,13 @@ pub(super) fn member_value<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]>
         cursor.skip_value()?;
         cursor.eat(b',')?;
     }
+}
+
+/// How long the array or object is that a text begins with.
+pub(super) fn nested_len(text: &[u8]) -> Option<usize> {
+    let mut cursor = Cursor::new(text);
+    cursor.skip_nested()?;
+    Some(cursor.at)
 }
 
 /// The value that begins at a place of a text.

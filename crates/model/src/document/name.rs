@@ -4,15 +4,17 @@
 //! prepared name is searched for as bytes, `"name":`, and most often what is found is the member:
 //! in a compact text a quote after `{` or `,` that is followed by neither punctuation nor another
 //! quote begins a string, and a string with a colon after it is a name. Whose name it is remains to
-//! be told. If no brace or bracket was opened before it, it is one of the object's own. Otherwise
-//! the object is passed over member by member after all.
+//! be told: it is one of the object's own if every brace and bracket that was opened before it is
+//! closed again. Those in strings do not count; whether one is in a string is told by the number of
+//! quotes before it. Where there are escapes, or where the name belongs to something inside, the
+//! object is passed over member by member after all.
 
 use std::ops::Deref;
 
 use memchr::memmem::Finder;
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 
-use super::cursor::{member_value, value_at};
+use super::cursor::{member_value, nested_len, value_at};
 
 /// A name, prepared for being looked up.
 #[derive(Clone, Debug)]
@@ -44,17 +46,42 @@ impl MemberName {
     fn glance(&self, object: &[u8]) -> Glance {
         let Some(written) = &self.written else { return Glance::Unclear };
         let Some(at) = written.find(object) else {
-            // It may be there in another spelling, which takes a backslash.
-            let is_sure = memchr(b'\\', object).is_none();
-            return if is_sure { Glance::Absent } else { Glance::Unclear };
+            let is_unclear = may_spell_otherwise(object);
+            return if is_unclear { Glance::Unclear } else { Glance::Absent };
         };
         match object.get(..at) {
             Some([b'{']) => {}
-            Some([b'{', before @ .., b',']) if memchr2(b'{', b'[', before).is_none() => {}
+            Some([b'{', before @ .., b',']) if all_is_closed(before) => {}
             _ => return Glance::Unclear,
         }
         Glance::Found(at + written.needle().len())
     }
+}
+
+/// May a name without quotes, backslashes and control characters be written with an escape here?
+/// That takes `\u`, or `\/`. Most documents have other ones: those of the quotes in `_etag`.
+fn may_spell_otherwise(object: &[u8]) -> bool {
+    memchr_iter(b'\\', object).any(|at| matches!(object.get(at + 1), Some(b'u' | b'/')))
+}
+
+/// Is nothing open behind these members of an object? False also where that is hard to tell.
+fn all_is_closed(members: &[u8]) -> bool {
+    let mut rest = members;
+    while let Some(at) = memchr2(b'{', b'[', rest) {
+        let (before, from) = rest.split_at(at);
+        if memchr(b'\\', before).is_some() {
+            return false;
+        }
+        let is_in_string = memchr_iter(b'"', before).count() % 2 == 1;
+        let len = match is_in_string {
+            true => memchr2(b'"', b'\\', from).filter(|end| from.get(*end) == Some(&b'"')),
+            false => nested_len(from),
+        };
+        let after = len.and_then(|len| from.get(len + usize::from(is_in_string)..));
+        let Some(after) = after else { return false };
+        rest = after;
+    }
+    true
 }
 
 /// What the bytes of an object tell at first sight.
@@ -97,6 +124,9 @@ mod tests {
         assert_eq!(both(r#"{"a":1,"b":"x","c":[2]}"#, "b").unwrap(), r#""x""#);
         assert_eq!(both(r#"{"a":1,"b":"x","c":[2]}"#, "c").unwrap(), "[2]");
         assert_eq!(both(r#"{"a":[1],"b":{"c":2},"c":3}"#, "c").unwrap(), "3");
+        assert_eq!(both(r#"{"a":[{"x":[]}],"b":{"y":2},"c":3}"#, "c").unwrap(), "3");
+        assert_eq!(both(r#"{"a":"[","b":"}","c":3,"d":{}}"#, "c").unwrap(), "3");
+        assert_eq!(both(r#"{"a":["]"],"b":"{","c":3}"#, "c").unwrap(), "3");
         assert_eq!(both(r#"{"a b":1,"ä":2}"#, "ä").unwrap(), "2");
         assert_eq!(both(r#"{"a b":1,"ä":2}"#, "a b").unwrap(), "1");
     }
@@ -106,6 +136,10 @@ mod tests {
         for object in [
             r#"{"b":{"a":1}}"#,
             r#"{"b":[{"a":1}],"c":2}"#,
+            r#"{"b":"}","c":{"d":0,"a":1}}"#,
+            r#"{"b":"]","c":[{"d":"}"},{"e":0,"a":1}]}"#,
+            r#"{"b":"\"}","c":{"d":0,"a":1}}"#,
+            r#"{"b":{"x":"\"}"},"c":{"d":"}","a":1}}"#,
             r#"{"b":"a","c":"\"a\":1"}"#,
             r#"{"b":",\"a\":1","c":0}"#,
             r#"{"x\"a":1}"#,
@@ -121,9 +155,25 @@ mod tests {
     }
 
     #[test]
+    fn whatever_stands_around_a_member_it_is_found_as_by_going_through_all() {
+        let values =
+            ["0", "\"\"", "\"{\"", "\"]}\"", "\"\\\\\"", "\"\\\"{\"", "[]", "[\"}\",{\"a\":[1]}]"];
+        let pieces = values.len() as u64;
+        for number in 0..pieces.pow(3) {
+            let value = |at: u32| values[(number / pieces.pow(at) % pieces) as usize];
+            let inner = format!(r#"{{"x":{},"a":{}}}"#, value(0), value(1));
+            both(&format!(r#"{{"b":{},"c":{inner},"a":{}}}"#, value(1), value(2)), "a");
+            both(&format!(r#"{{"b":{},"c":[{inner},{}],"d":0}}"#, value(1), value(2)), "a");
+        }
+    }
+
+    #[test]
     fn a_name_in_another_spelling_is_found() {
         assert_eq!(both(r#"{"b":0,"\u0061":1}"#, "a").unwrap(), "1");
         assert_eq!(both(r#"{"\"":1}"#, "\"").unwrap(), "1");
+        assert_eq!(both(r#"{"b":"\"","x\/y":1}"#, "x/y").unwrap(), "1");
+        assert_eq!(both(r#"{"b":"\\u","c":"\"","\u0061":1}"#, "a").unwrap(), "1");
+        assert_eq!(both(r#"{"b":"\\u","c":"\"","_etag":"\"0\""}"#, "a"), None);
         assert_eq!(both(r#"{"b":{"a":0},"\u0061":1}"#, "a").unwrap(), "1");
     }
 

@@ -49,20 +49,14 @@ impl<'a> Quoted<'a> {
 /// The index of the first byte, from `from` on, that a string literal may not hold as it is: a
 /// quote, a backslash or a control character. The text's length if there is none.
 ///
-/// Looks at eight bytes at once: the three tests below set the top bit of each byte that is below
-/// 0x20, equal to `"`, or equal to `\`. Borrows can set the bits of higher bytes wrongly, but never
-/// of the lowest one that is set, which is the one that counts.
+/// Looks at eight bytes at once: the tests set the top bit of each byte that is below 0x20, or that
+/// [`quotes_and_escapes`] finds, with the same reservation.
 pub(crate) fn plain_until(bytes: &[u8], from: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    const QUOTES: u64 = ONES * b'"' as u64;
-    const BACKSLASHES: u64 = ONES * b'\\' as u64;
-    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
         let controls = word.wrapping_sub(ONES * 0x20) & !word & TOPS;
-        let stops = controls | is_zero(word ^ QUOTES) | is_zero(word ^ BACKSLASHES);
+        let stops = controls | quotes_and_escapes(word);
         if stops != 0 {
             return at + stops.trailing_zeros() as usize / 8;
         }
@@ -70,6 +64,19 @@ pub(crate) fn plain_until(bytes: &[u8], from: usize) -> usize {
     }
     let is_plain = |b: &&u8| **b >= 0x20 && **b != b'"' && **b != b'\\';
     at + bytes.iter().skip(at).take_while(is_plain).count()
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// Sets the top bit of each of eight bytes that is `"` or `\`. Borrows can set the bits of higher
+/// bytes wrongly, but never of the lowest one that is set, which is the one that counts.
+#[inline]
+pub(crate) fn quotes_and_escapes(word: u64) -> u64 {
+    const QUOTES: u64 = ONES * b'"' as u64;
+    const BACKSLASHES: u64 = ONES * b'\\' as u64;
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
+    is_zero(word ^ QUOTES) | is_zero(word ^ BACKSLASHES)
 }
 
 /// Decodes the escapes of a literal. Never fails: what is no escape stands for itself, and what

@@ -66,8 +66,9 @@ pub(super) fn plan(
         Some(_) if one_key => info,
         Some(counts) => {
             let rest = Query { offset_limit: None, ..query.clone() };
-            let rewritten = format!("{}\n{}", print::query(&rest), enough_rows(counts));
-            QueryInfo { rewritten, ..in_all }
+            let mut lines = vec![print::query(&rest)];
+            lines.extend(enough_rows(counts));
+            QueryInfo { rewritten: lines.join("\n"), ..in_all }
         }
     }
 }
@@ -129,7 +130,7 @@ fn ordered(
     lines.extend(query.from.as_ref().map(print::from));
     lines.push(format!("WHERE {}", resumable(shape)));
     lines.extend(query.order_by.as_ref().map(print::order_by));
-    lines.extend(shape.offset_limit.filter(|_| counts).map(enough_rows));
+    lines.extend(shape.offset_limit.filter(|_| counts).and_then(enough_rows));
     QueryInfo {
         distinct,
         has_non_streaming_order_by: items.iter().any(|item| vector::is_distance(&item.expr)),
@@ -282,9 +283,11 @@ fn without_counts(query: &Query) -> Query {
     query
 }
 
-/// One partition may hold all the rows that are skipped and all that are kept.
-fn enough_rows((offset, limit): (u64, u64)) -> String {
-    format!("OFFSET 0 LIMIT {}", offset.saturating_add(limit))
+/// One partition may hold all the rows that are skipped and all that are kept. More than a LIMIT
+/// can say are all that there are.
+fn enough_rows((offset, limit): (u64, u64)) -> Option<String> {
+    let rows = u32::try_from(offset.saturating_add(limit)).ok()?;
+    Some(format!("OFFSET 0 LIMIT {rows}"))
 }
 
 /// Is the expression `name(…)`?

@@ -2,12 +2,13 @@
 //!
 //! `source` binds the slots of FROM, one combination after another, and lets WHERE decide about
 //! each; `group` gathers what GROUP BY and aggregates want gathered, `columns` the same of values
-//! whose items nobody has; `write` makes the text of a row. A subquery goes through the same
-//! functions as the query around it, with the same slots. All of it is driven by callbacks that can
-//! stop it, so nothing is computed that nobody wants.
+//! whose items nobody has, and `judge` decides WHERE by such values; `write` makes the text of a
+//! row. A subquery goes through the same functions as the query around it, with the same slots. All
+//! of it is driven by callbacks that can stop it, so nothing is computed that nobody wants.
 
 pub(crate) mod columns;
 pub(crate) mod group;
+pub(crate) mod judge;
 mod source;
 pub(crate) mod write;
 

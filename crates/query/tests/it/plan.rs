@@ -337,3 +337,20 @@ fn partitions_can_read_the_queries_they_are_sent() {
     }
     assert!(read > 100, "only {read}");
 }
+
+#[test]
+fn rows_beyond_what_a_limit_can_say_are_asked_for_without_one() {
+    let rewritten = |text: &str| {
+        let plan = Question::new(text, key_of(&["/pk"], "Hash")).answer().unwrap();
+        let PlanKind::Query(info) = plan.kind else { panic!("{text} has another plan") };
+        assert_eq!((info.offset, info.limit), (Some(4_294_967_295), Some(10)));
+        let filter = "{documentdb-formattableorderbyquery-filter}";
+        let asked = info.rewritten.replace(filter, "true");
+        Query::parse(&asked, &[], &[]).unwrap();
+        info.rewritten
+    };
+    let plain = rewritten("SELECT c.name FROM c OFFSET 4294967295 LIMIT 10");
+    assert_eq!(plain, "SELECT c.name\nFROM c");
+    let ordered = rewritten("SELECT c.name FROM c ORDER BY c.name OFFSET 4294967295 LIMIT 10");
+    assert!(ordered.ends_with("ORDER BY c.name"), "{ordered}");
+}
