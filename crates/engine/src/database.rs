@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use partita_model::{
     Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind, limits,
@@ -41,6 +42,8 @@ pub struct Database {
     pub(crate) crew: Crew,
     pub(crate) memo: Arc<Memo>,
     pub(crate) tries: Tries,
+    /// How many operations were answered.
+    pub(crate) answered: AtomicU64,
     pub(crate) turns: Arc<Turns>,
 }
 
@@ -129,6 +132,9 @@ pub struct QuerySettings {
     /// So few items that an index found are loaded and sorted, rather than walking another index
     /// that has their order.
     pub sort_items: u64,
+    /// So many items are looked at, at most, to see whether a filter that no index answers is
+    /// better decided on columns of the index than in a scan. 0: it is, without a look.
+    pub sample_items: u64,
     /// Different rows of a DISTINCT.
     pub distinct_rows_max: usize,
     /// Bytes of the sets of items that are kept for the next query with the same filter, and again
@@ -146,6 +152,8 @@ pub struct QuerySettings {
     /// For so long a query is tried where its request came in, before it is handed to a thread that
     /// nobody else waits for. 0: it is not tried.
     pub spot_micros: u64,
+    /// The same while no other operation is answered in the meantime.
+    pub spot_quiet_micros: u64,
     /// Bytes of a continuation when the client does not say.
     pub token_bytes_max: usize,
 }
@@ -162,6 +170,7 @@ impl Default for QuerySettings {
             sort_bytes_max: 64 << 20,
             scan_items: 200,
             sort_items: 2_000,
+            sample_items: 256,
             distinct_rows_max: 1_000_000,
             memo_bytes_max: 32 << 20,
             memo_entries_min: 16,
@@ -169,6 +178,7 @@ impl Default for QuerySettings {
             parallelism: 4,
             alone_micros: 250,
             spot_micros: 1_000,
+            spot_quiet_micros: 5_000,
             token_bytes_max: 4 << 10,
         }
     }
@@ -253,6 +263,7 @@ impl Database {
             crew,
             memo: Arc::default(),
             tries: Tries::default(),
+            answered: AtomicU64::new(0),
             turns: Arc::default(),
         }))
     }
@@ -282,6 +293,7 @@ impl Database {
 
     /// What an operation answers.
     pub(crate) fn reply(&self, work: Work<'_>, result: Result<Outcome>) -> Reply {
+        self.answered.fetch_add(1, Ordering::Relaxed);
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
         let Work { served, container, log, .. } = work;

@@ -20,10 +20,12 @@ pub struct QueryRequest {
     pub token_bytes_max: Option<usize>,
     pub serving: Serving,
     pub plan_hint: PlanHint,
+    /// Shall the report tell the plan and its indexes? It always has the counts.
+    pub explain: bool,
 }
 
 impl QueryRequest {
-    /// A query over everything that the server answers whole, without parameters.
+    /// A query over everything that the server answers whole and explains, without parameters.
     pub fn new(text: impl Into<String>) -> QueryRequest {
         QueryRequest {
             text: text.into(),
@@ -35,6 +37,7 @@ impl QueryRequest {
             token_bytes_max: None,
             serving: Serving::Global,
             plan_hint: PlanHint::Best,
+            explain: true,
         }
     }
 }
@@ -99,7 +102,8 @@ pub struct LeafReport {
     pub range_id: u32,
     /// The EPKs that were asked for.
     pub epks: Option<EpkRange>,
-    /// The way to the items, for people: one step per line, the last to run first.
+    /// The way to the items, for people: one step per line, the last to run first. As the indexes,
+    /// only if the request wants to have it explained.
     pub plan: String,
     pub indexes_used: Vec<IndexUse>,
     /// Indexes that would have helped.

@@ -8,7 +8,8 @@
 //!
 //! Most rounds are over before another thread has woken up. So a round begins on the thread of its
 //! query, and calls others only when that has taken a while: at a look at the clock, between two
-//! units or in the middle of one.
+//! units or in the middle of one. Only queries that are known to take longer, or are not even tried
+//! on the spot (`spot.rs`), call them at once.
 //!
 //! If a page takes the units in turn, those behind the one that fills it need not be asked. Who
 //! began to ask one of them finishes it in vain.
@@ -105,10 +106,13 @@ pub(super) fn ask_rows_at(
 fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Vec<Answer>> {
     let settings = job.budget.settings;
     let hands = Cell::new(settings.parallelism.min(tasks.len()).saturating_sub(1));
-    let alone_until_nanos = job.budget.started_nanos + settings.alone_micros * 1_000;
+    // What was tried in vain, or not at all, is likely to take long.
+    let takes_long = job.spot.shares_at_once || !job.spot.is_try() && settings.spot_micros > 0;
+    let alone_micros = if takes_long { 0 } else { settings.alone_micros };
+    let alone_until_nanos = job.budget.started_nanos + alone_micros * 1_000;
     let round = Arc::new(Round::new(job, question, tasks));
     let watch = |now_nanos: u64| {
-        if job.spot.is_over(now_nanos) {
+        if job.spot.is_over(now_nanos, &job.database.answered) {
             return true;
         }
         if hands.get() > 0 && now_nanos >= alone_until_nanos {
@@ -139,6 +143,7 @@ struct Round {
     scope: ScopeSettings,
     only: Vec<KeyPart>,
     hint: PlanHint,
+    explains: bool,
     settings: QuerySettings,
     clock: Arc<dyn Clock>,
     memo: Arc<Memo>,
@@ -173,6 +178,7 @@ impl Round {
             scope: job.scope.clone(),
             only: job.only.clone(),
             hint: job.request.plan_hint,
+            explains: job.request.explain,
             settings: settings.clone(),
             clock: Arc::clone(&job.database.clock),
             memo: Arc::clone(&job.memo),
@@ -243,6 +249,7 @@ impl Round {
             restrict: task.unit.range.clone(),
             only: &self.only,
             hint: self.hint,
+            explains: self.explains,
             want: usize::MAX,
             budget: Budget {
                 settings: &self.settings,

@@ -170,7 +170,7 @@ impl Database {
         let area = area(container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);
         route::check(container, request, &query, &area, &filter)?;
-        let spot = Spot::new(work.spot_until_nanos);
+        let spot = Spot::new(self, work);
         if spot.is_try() && !spot::is_brief(query.facts()) {
             work.given_up = true;
             return Err(given_up());

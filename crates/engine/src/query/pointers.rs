@@ -1,4 +1,4 @@
-//! The keys of items that were found by resource id lately.
+//! The keys of items, by resource id.
 //!
 //! An entry of an index ends in a rid. The item's key is found by a second read of the store, which
 //! costs as much as the item itself. Neither a rid nor a key ever passes to another item while one
@@ -6,40 +6,99 @@
 //! knows the rid: it can be remembered until there is no room for it. Whoever follows it looks
 //! whether the item at its end has the rid.
 //!
-//! Ways are kept in two generations. When the young one is full it becomes the old one, whose ways
-//! are forgotten; a way that is used in between moves back to the young.
+//! Rids are given one after the other, and so the ways of neighbours lie together in the store.
+//! They are kept in *pieces* of neighbours, too: where a few of a piece were looked for in vain,
+//! all of it is read, which takes no longer than to look for a few more.
+//!
+//! Pieces are kept in two generations. When the young one is full it becomes the old one, whose
+//! pieces are forgotten; a piece that is used in between moves back to the young.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use partita_storage::PartitionId;
+use partita_storage::{KeyRange, PartitionId};
 
-/// What a way takes besides its key.
-const OVERHEAD_BYTES: usize = 64;
+use crate::keys;
 
-type Ways = HashMap<(PartitionId, u64), Box<[u8]>>;
+/// The rids of a piece.
+const PIECE: u64 = 512;
+/// A piece in which so many ways were looked for in vain is read.
+const MISSES_MAX: u32 = 4;
+/// So many pieces are read at a time: each takes about a tenth of a millisecond.
+const READ_MAX: usize = 4;
+/// What a piece takes besides its keys.
+const OVERHEAD_BYTES: usize = 128 + PIECE as usize * size_of::<Place>();
 
 /// The ways of a database, up to a number of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Pointers(Mutex<Generations>);
 
+/// What is known of some items.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ways {
+    /// The keys, where they are known.
+    pub(super) keys: Vec<Option<Vec<u8>>>,
+    /// Pieces that are worth reading.
+    pub(super) unread: Vec<u64>,
+}
+
 #[derive(Debug, Default)]
 struct Generations {
-    young: Ways,
+    young: Pieces,
     young_bytes: usize,
-    old: Ways,
+    old: Pieces,
+}
+
+type Pieces = HashMap<(PartitionId, u64), Piece>;
+
+/// The ways of neighbouring rids.
+#[derive(Debug)]
+struct Piece {
+    places: Box<[Place]>,
+    /// The keys, one after the other.
+    keys: Vec<u8>,
+    misses: u32,
+}
+
+/// Where a key is; those that are not known have no length.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    start: u32,
+    length: u16,
+}
+
+/// The way entries of a piece.
+pub(super) fn range_of(piece: u64) -> KeyRange {
+    let first = piece.saturating_mul(PIECE);
+    KeyRange {
+        start: Bound::Included(keys::rid(first)),
+        end: match first.checked_add(PIECE) {
+            Some(next) => Bound::Excluded(keys::rid(next)),
+            None => keys::all_rids().end,
+        },
+    }
 }
 
 impl Pointers {
     /// The keys of these items, where they are known.
-    pub(super) fn get(
-        &self,
-        partition: PartitionId,
-        rids: &[u64],
-        bytes_max: usize,
-    ) -> Vec<Option<Vec<u8>>> {
-        let mut ways = self.lock();
-        rids.iter().map(|rid| ways.get((partition, *rid), bytes_max)).collect()
+    pub(super) fn get(&self, partition: PartitionId, rids: &[u64], bytes_max: usize) -> Ways {
+        let mut all = self.lock();
+        let mut ways = Ways { keys: Vec::with_capacity(rids.len()), unread: Vec::new() };
+        for rid in rids {
+            let number = rid / PIECE;
+            let piece = all.piece((partition, number), bytes_max);
+            let key = piece.get(*rid).map(<[u8]>::to_vec);
+            if key.is_none() {
+                piece.misses += 1;
+                if piece.misses >= MISSES_MAX && ways.unread.len() < READ_MAX {
+                    piece.misses = 0;
+                    ways.unread.push(number);
+                }
+            }
+            ways.keys.push(key);
+        }
+        ways
     }
 
     /// Remembers the keys of items.
@@ -49,10 +108,12 @@ impl Pointers {
         found: impl IntoIterator<Item = (u64, &'k [u8])>,
         bytes_max: usize,
     ) {
-        let mut ways = self.lock();
+        let mut all = self.lock();
         for (rid, key) in found {
-            ways.put((partition, rid), key.into(), bytes_max);
+            let grown = all.piece((partition, rid / PIECE), bytes_max).put(rid, key);
+            all.young_bytes += grown;
         }
+        all.rotate(bytes_max);
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
@@ -61,19 +122,20 @@ impl Pointers {
 }
 
 impl Generations {
-    fn get(&mut self, rid: (PartitionId, u64), bytes_max: usize) -> Option<Vec<u8>> {
-        if let Some(key) = self.young.get(&rid) {
-            return Some(key.to_vec());
+    /// A piece, from now on a young one.
+    fn piece(&mut self, at: (PartitionId, u64), bytes_max: usize) -> &mut Piece {
+        if !self.young.contains_key(&at) {
+            self.rotate(bytes_max);
         }
-        let key = self.old.remove(&rid)?;
-        let found = key.to_vec();
-        self.put(rid, key, bytes_max);
-        Some(found)
+        let Generations { young, young_bytes, old } = self;
+        young.entry(at).or_insert_with(|| {
+            let piece = old.remove(&at).unwrap_or_else(Piece::new);
+            *young_bytes += OVERHEAD_BYTES + piece.keys.capacity();
+            piece
+        })
     }
 
-    fn put(&mut self, rid: (PartitionId, u64), key: Box<[u8]>, bytes_max: usize) {
-        self.young_bytes += key.len() + OVERHEAD_BYTES;
-        self.young.insert(rid, key);
+    fn rotate(&mut self, bytes_max: usize) {
         if self.young_bytes > bytes_max / 2 {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
@@ -81,43 +143,94 @@ impl Generations {
     }
 }
 
+impl Piece {
+    fn new() -> Piece {
+        let places = vec![Place::default(); PIECE as usize].into_boxed_slice();
+        Piece { places, keys: Vec::new(), misses: 0 }
+    }
+
+    fn get(&self, rid: u64) -> Option<&[u8]> {
+        let Place { start, length } = *self.places.get((rid % PIECE) as usize)?;
+        let (start, length) = (start as usize, usize::from(length));
+        self.keys.get(start..start + length).filter(|key| !key.is_empty())
+    }
+
+    /// How many bytes it takes more. A key that is too long to be kept is not.
+    fn put(&mut self, rid: u64, key: &[u8]) -> usize {
+        let before = self.keys.capacity();
+        let start = u32::try_from(self.keys.len());
+        if let (Some(place), Ok(start), Ok(length)) =
+            (self.places.get_mut((rid % PIECE) as usize), start, u16::try_from(key.len()))
+            && place.length == 0
+        {
+            *place = Place { start, length };
+            self.keys.extend_from_slice(key);
+        }
+        self.keys.capacity() - before
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BYTES_MAX: usize = 20_000;
+    const BYTES_MAX: usize = 64 * OVERHEAD_BYTES;
     const HERE: PartitionId = PartitionId(1);
 
-    fn keys(rids: std::ops::Range<u64>) -> Vec<(u64, Vec<u8>)> {
-        rids.map(|rid| (rid, rid.to_be_bytes().to_vec())).collect()
+    fn key(rid: u64) -> Vec<u8> {
+        format!("the key of {rid}").into_bytes()
     }
 
-    fn put(pointers: &Pointers, rids: std::ops::Range<u64>) {
-        let found = keys(rids);
+    fn put(pointers: &Pointers, rids: impl Iterator<Item = u64>) {
+        let found: Vec<_> = rids.map(|rid| (rid, key(rid))).collect();
         pointers.put(HERE, found.iter().map(|(rid, key)| (*rid, key.as_slice())), BYTES_MAX);
+    }
+
+    fn get(pointers: &Pointers, rids: &[u64]) -> Vec<Option<Vec<u8>>> {
+        pointers.get(HERE, rids, BYTES_MAX).keys
     }
 
     #[test]
     fn a_way_leads_to_its_key_in_its_partition_only() {
         let pointers = Pointers::default();
-        put(&pointers, 5..7);
-        let found = pointers.get(HERE, &[4, 5, 6], BYTES_MAX);
-        let key = |rid: u64| Some(rid.to_be_bytes().to_vec());
-        assert_eq!(found, [None, key(5), key(6)]);
-        assert_eq!(pointers.get(PartitionId(2), &[5], BYTES_MAX), [None]);
+        put(&pointers, [5, 6, PIECE + 5, u64::MAX].into_iter());
+        let found = get(&pointers, &[4, 5, 6, PIECE + 5, PIECE + 6, u64::MAX]);
+        let known = |rid: u64| Some(key(rid));
+        assert_eq!(found, [None, known(5), known(6), known(PIECE + 5), None, known(u64::MAX)]);
+        let elsewhere = pointers.get(PartitionId(2), &[5], BYTES_MAX);
+        assert_eq!(elsewhere, Ways { keys: vec![None], unread: Vec::new() });
+    }
+
+    #[test]
+    fn a_piece_in_which_much_is_not_known_is_worth_reading() {
+        let pointers = Pointers::default();
+        let unread = |rids: &[u64]| pointers.get(HERE, rids, BYTES_MAX).unread;
+        assert_eq!(unread(&[3, 4, 5]), []);
+        assert_eq!(unread(&[6, 7, PIECE]), [0]);
+        assert_eq!(unread(&[6, PIECE + 1, PIECE + 2, PIECE + 3]), [1]);
+        let all: Vec<u64> = (0..100).flat_map(|piece| [piece * PIECE; 4]).collect();
+        assert_eq!(unread(&all).len(), READ_MAX, "not all at once");
+    }
+
+    #[test]
+    fn a_piece_is_read_from_its_first_way_to_its_last() {
+        for (piece, inside, outside) in [(0, 0, PIECE), (3, 4 * PIECE - 1, 4 * PIECE)] {
+            assert!(range_of(piece).contains(&keys::rid(inside)));
+            assert!(!range_of(piece).contains(&keys::rid(outside)));
+        }
+        assert!(range_of(u64::MAX / PIECE).contains(&keys::rid(u64::MAX)));
     }
 
     #[test]
     fn what_is_used_stays_and_the_rest_is_forgotten() {
         let pointers = Pointers::default();
         put(&pointers, 0..1);
-        for at in 1..2_000 {
-            put(&pointers, at..at + 1);
-            assert!(pointers.get(HERE, &[0], BYTES_MAX)[0].is_some(), "{at}");
+        for at in 1..1_000 {
+            put(&pointers, [at * PIECE].into_iter());
+            assert!(get(&pointers, &[0])[0].is_some(), "{at}");
         }
-        assert_eq!(pointers.get(HERE, &[1], BYTES_MAX), [None]);
-        let ways = pointers.lock();
-        let most = BYTES_MAX / (OVERHEAD_BYTES + size_of::<u64>());
-        assert!(ways.young.len() + ways.old.len() <= most);
+        assert_eq!(get(&pointers, &[PIECE]), [None]);
+        let all = pointers.lock();
+        assert!(all.young.len() + all.old.len() <= BYTES_MAX / OVERHEAD_BYTES + 1);
     }
 }

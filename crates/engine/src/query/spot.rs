@@ -13,9 +13,13 @@
 //!
 //! What took too long is tried more and more rarely: [`Tries`] remembers it by its text without the
 //! literals. Two queries may share a place there, which costs time and nothing else.
+//!
+//! A server that serves one client at a time has nobody who waits behind a query, and two threads
+//! to wake up are a good part of the time that a query of a millisecond takes. So where nothing
+//! else was answered since a try began, it gets several times as long.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use partita_model::Value;
 use partita_query::{Facts, Reads};
@@ -32,23 +36,40 @@ const PARAMETERS_MAX: usize = 16;
 
 /// A try under way, or a query that has all the time of the others.
 pub(super) struct Spot {
-    until_nanos: u64,
+    until_nanos: Cell<u64>,
+    /// How much longer it may take if nobody else is there.
+    more_nanos: Cell<u64>,
+    /// How many operations had been answered when it began.
+    answered: u64,
+    /// It shall call others to help at once.
+    pub(super) shares_at_once: bool,
     gone: Cell<bool>,
 }
 
 impl Spot {
-    pub(super) fn new(until_nanos: Option<u64>) -> Spot {
-        Spot { until_nanos: until_nanos.unwrap_or(u64::MAX), gone: Cell::new(false) }
+    pub(super) fn new(database: &Database, work: &Work<'_>) -> Spot {
+        let settings = &database.settings.query;
+        let more_micros = settings.spot_quiet_micros.saturating_sub(settings.spot_micros);
+        Spot {
+            until_nanos: Cell::new(work.spot_until_nanos.unwrap_or(u64::MAX)),
+            more_nanos: Cell::new(more_micros * 1_000),
+            answered: database.answered.load(Ordering::Relaxed),
+            shares_at_once: work.shares_at_once,
+            gone: Cell::new(false),
+        }
     }
 
     pub(super) fn is_try(&self) -> bool {
-        self.until_nanos < u64::MAX
+        self.until_nanos.get() < u64::MAX
     }
 
-    /// Is the time of the try over?
-    pub(super) fn is_over(&self, now_nanos: u64) -> bool {
-        if now_nanos > self.until_nanos {
-            self.gone.set(true);
+    /// Is the time of the try over? `answered`: how many operations have been answered.
+    pub(super) fn is_over(&self, now_nanos: u64, answered: &AtomicU64) -> bool {
+        if now_nanos > self.until_nanos.get() {
+            let is_quiet = answered.load(Ordering::Relaxed) == self.answered;
+            let more_nanos = if is_quiet { self.more_nanos.take() } else { 0 };
+            self.until_nanos.set(self.until_nanos.get().saturating_add(more_nanos));
+            self.gone.set(now_nanos > self.until_nanos.get());
         }
         self.gone.get()
     }
@@ -81,13 +102,14 @@ impl Database {
             return None;
         }
         let mut work = Work::new(context);
-        let until_nanos = self.clock.monotonic_nanos() + micros * 1_000;
-        work.spot_until_nanos = Some(until_nanos);
+        let began_nanos = self.clock.monotonic_nanos();
+        work.spot_until_nanos = Some(began_nanos + micros * 1_000);
+        work.shares_at_once = place.lasted_micros() >= 2 * self.settings.query.alone_micros;
         let result = match access::check(self, context, op) {
             Ok(()) => self.query(&mut work, container, query),
             Err(error) => Err(error),
         };
-        place.note(work.given_up || self.clock.monotonic_nanos() > until_nanos);
+        place.note(work.given_up, self.clock.monotonic_nanos().saturating_sub(began_nanos) / 1_000);
         (!work.given_up).then(|| self.reply(work, result))
     }
 }
@@ -116,11 +138,14 @@ const HALF: u32 = 16;
 /// many it were the last time.
 pub(crate) struct Tries {
     places: Vec<AtomicU32>,
+    /// How long the last one took, in microseconds.
+    lasted: Vec<AtomicU32>,
 }
 
 impl Default for Tries {
     fn default() -> Tries {
-        Tries { places: (0..PLACES).map(|_| AtomicU32::new(0)).collect() }
+        let nothing = || (0..PLACES).map(|_| AtomicU32::new(0)).collect();
+        Tries { places: nothing(), lasted: nothing() }
     }
 }
 
@@ -141,7 +166,7 @@ impl Tries {
             }
         }
         let at = usize::try_from(hash % PLACES as u64).unwrap_or_default();
-        Place(self.places.get(at))
+        Place { passed: self.places.get(at), lasted: self.lasted.get(at) }
     }
 }
 
@@ -152,12 +177,15 @@ fn fnv(hash: u64, byte: u8) -> u64 {
 }
 
 /// What is remembered of one kind of queries.
-struct Place<'t>(Option<&'t AtomicU32>);
+struct Place<'t> {
+    passed: Option<&'t AtomicU32>,
+    lasted: Option<&'t AtomicU32>,
+}
 
 impl Place<'_> {
     /// Is this one to be tried? If not, it counts as passed over.
     fn may_try(&self) -> bool {
-        let Some(place) = self.0 else { return true };
+        let Some(place) = self.passed else { return true };
         let now = place.load(Ordering::Relaxed);
         let left = now & ((1 << HALF) - 1);
         if left > 0 {
@@ -167,9 +195,17 @@ impl Place<'_> {
         left == 0
     }
 
-    /// Remembers whether a try took too long.
-    fn note(&self, too_long: bool) {
-        let Some(place) = self.0 else { return };
+    /// How long the last try took.
+    fn lasted_micros(&self) -> u64 {
+        self.lasted.map_or(0, |lasted| u64::from(lasted.load(Ordering::Relaxed)))
+    }
+
+    /// Remembers whether a try took too long, and how long it took.
+    fn note(&self, too_long: bool, micros: u64) {
+        if let Some(lasted) = self.lasted {
+            lasted.store(u32::try_from(micros).unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
+        let Some(place) = self.passed else { return };
         let last = place.load(Ordering::Relaxed) >> HALF;
         let passed = match too_long {
             true => (last * 2).clamp(PASSED_FIRST, PASSED_MAX),
@@ -191,8 +227,27 @@ mod tests {
         while !place.may_try() {
             passed += 1;
         }
-        place.note(true);
+        place.note(true, 1);
         passed
+    }
+
+    #[test]
+    fn a_try_gets_longer_once_if_nobody_else_was_answered() {
+        let spot = || Spot {
+            until_nanos: Cell::new(1_000),
+            more_nanos: Cell::new(4_000),
+            answered: 7,
+            shares_at_once: false,
+            gone: Cell::new(false),
+        };
+        let (quiet, busy) = (AtomicU64::new(7), AtomicU64::new(8));
+        let alone = spot();
+        let over = [1_000, 1_001, 5_000, 5_001].map(|now| alone.is_over(now, &quiet));
+        assert_eq!(over, [false, false, false, true]);
+        assert!(spot().is_over(1_001, &busy));
+        let late = spot();
+        assert!(!late.is_over(1_001, &quiet) && !late.is_over(4_999, &busy));
+        assert!(late.is_over(5_001, &quiet) && late.is_given_up());
     }
 
     #[test]
@@ -204,7 +259,7 @@ mod tests {
         assert_eq!(passed(&tries, "SELECT * FROM c WHERE c.a = 1"), 0, "another query");
         let path = ContainerPath { database: "d".into(), container: "c".into() };
         let place = tries.place(&path, &QueryRequest::new(text(0)));
-        place.note(false);
+        place.note(false, 1);
         assert!(place.may_try());
     }
 }

@@ -6,17 +6,21 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use partita_model::{IndexStep, Result, Scalar};
+use partita_query::Seen;
 use partita_query::access::Kinds;
 use partita_storage::Direction;
 
+use super::Leaf;
 use super::lookup::{Shapes, may_be_cut, scalars};
 use super::reader::{IndexReader, rid_of};
 use super::rid_set::RidSet;
-use super::small_document::put_text;
+use super::small_document::{is_doubtful, put_text};
 use crate::index;
 use crate::keys;
+use crate::query::memo::Known;
 
 /// The item has no value.
 pub(super) const UNDEFINED: u32 = 0;
@@ -32,7 +36,9 @@ pub(in crate::query) struct Column {
     cells: BTreeMap<u64, Box<[u32]>>,
     /// The values as JSON, one after another, and where each ends.
     texts: String,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
+    /// Those that are numbers; NaN for others.
+    numbers: Vec<f64>,
     /// The items that have something here.
     pub(super) rids: RidSet,
     /// How many entries of the index were looked at for it.
@@ -43,12 +49,13 @@ impl Column {
     /// About how much memory it takes.
     pub(in crate::query) fn bytes(&self) -> usize {
         let cells = self.cells.len() * PIECE as usize * size_of::<u32>();
-        cells + self.texts.len() + self.ends.len() * size_of::<usize>() + self.rids.bytes()
+        let values = self.ends.len() * (size_of::<u32>() + size_of::<f64>());
+        cells + self.texts.len() + values + self.rids.bytes()
     }
 
     /// Without values.
     pub(super) fn new() -> Column {
-        Column { ends: vec![0], ..Column::default() }
+        Column { ends: vec![0], numbers: vec![f64::NAN], ..Column::default() }
     }
 
     /// None if the index cannot tell which items have no scalar at the path.
@@ -107,10 +114,18 @@ impl Column {
 
     /// The number of a new value.
     pub(super) fn add_value(&mut self, value: Option<Scalar<'_>>) -> u32 {
-        if !value.is_some_and(|value| put_text(&mut self.texts, &value)) {
+        let Some(value) = value else { return LOAD };
+        let is_doubtful = matches!(&value, Scalar::String(text) if is_doubtful(text));
+        let number = match value {
+            Scalar::Number(double) => double,
+            _ => f64::NAN,
+        };
+        if is_doubtful || !put_text(&mut self.texts, &value) {
             return LOAD;
         }
-        self.ends.push(self.texts.len());
+        let Ok(end) = u32::try_from(self.texts.len()) else { return LOAD };
+        self.ends.push(end);
+        self.numbers.push(number);
         u32::try_from(self.ends.len() - 1).unwrap_or(LOAD)
     }
 
@@ -134,8 +149,16 @@ impl Column {
 
     pub(super) fn text(&self, cell: u32) -> Option<&str> {
         let at = cell as usize;
-        let start = self.ends.get(at.checked_sub(1)?)?;
-        self.texts.get(*start..*self.ends.get(at)?)
+        let start = *self.ends.get(at.checked_sub(1)?)? as usize;
+        self.texts.get(start..*self.ends.get(at)? as usize)
+    }
+
+    /// What an item with this number has.
+    pub(super) fn seen(&self, cell: u32) -> Seen<'_> {
+        match self.numbers.get(cell as usize) {
+            Some(number) if !number.is_nan() => Seen::Number(*number),
+            _ => self.text(cell).map_or(Seen::Undefined, Seen::Text),
+        }
     }
 }
 
@@ -155,4 +178,50 @@ impl ColumnReader<'_> {
         }
         self.piece.get((rid % PIECE) as usize).copied().unwrap_or(UNDEFINED)
     }
+}
+
+/// The column of a path, as it is remembered or as the index has it. What is remembered counts as
+/// if it were read: a query costs the same whoever asked before.
+pub(super) fn column(
+    leaf: &Leaf<'_>,
+    reader: &mut IndexReader<'_>,
+    path: &[IndexStep],
+    only: Option<&RidSet>,
+) -> Result<Option<Arc<Column>>> {
+    let settings = leaf.budget.settings;
+    let at = (leaf.partition.id, leaf.view.lsn());
+    let range = scalars(&index::path_prefix(path, reader.terms));
+    if let Some(column) = leaf.memo.columns.get(at, &range) {
+        reader.scanned += column.entries;
+        return Ok(Some(column));
+    }
+    let Some(column) = Column::read(reader, path, only)?.map(Arc::new) else { return Ok(None) };
+    if only.is_none() && column.entries >= settings.memo_entries_min {
+        let (kept, bytes) = (Arc::clone(&column), column.bytes());
+        leaf.memo.columns.put(at, &range, kept, bytes, settings.memo_bytes_max);
+    }
+    Ok(Some(column))
+}
+
+/// Every item that queries see; remembered as columns are.
+pub(super) fn all_rids(leaf: &Leaf<'_>, reader: &mut IndexReader<'_>) -> Result<Arc<Known>> {
+    let settings = leaf.budget.settings;
+    let at = (leaf.partition.id, leaf.view.lsn());
+    let range = keys::all_shape_entries();
+    if let Some(known) = leaf.memo.sets.get(at, &range) {
+        reader.scanned += known.entries;
+        return Ok(known);
+    }
+    let mut known = Known { rids: RidSet::default(), entries: 0, sure: true };
+    reader.walk_rids(&range, Direction::Forward, |rid, _| {
+        known.rids.insert(rid);
+        known.entries += 1;
+        ControlFlow::Continue(())
+    })?;
+    let known = Arc::new(known);
+    if known.entries >= settings.memo_entries_min {
+        let bytes = known.rids.bytes();
+        leaf.memo.sets.put(at, &range, Arc::clone(&known), bytes, settings.memo_bytes_max);
+    }
+    Ok(known)
 }

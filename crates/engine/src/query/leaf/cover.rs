@@ -19,9 +19,9 @@ use partita_query::{Groups, Reads};
 use partita_storage::Direction;
 
 use super::Leaf;
-use super::column::{Column, ColumnReader, LOAD, UNDEFINED};
-use super::explain::path_text;
-use super::indexed::look_up;
+use super::column::{Column, ColumnReader, LOAD, UNDEFINED, all_rids, column};
+use super::explain::{path_text, paths_text};
+use super::indexed::{look_up, use_paths};
 use super::items;
 use super::lookup::{Effort, Found, Shapes, may_be_cut, scalars};
 use super::reader::IndexReader;
@@ -29,8 +29,7 @@ use super::rid_set::RidSet;
 use super::small_document::Template;
 use crate::index;
 use crate::keys;
-use crate::op::{IndexUse, PlanHint};
-use crate::query::memo::Known;
+use crate::op::PlanHint;
 
 /// What loading an item by its rid, and passing one in a scan, cost in index entries.
 const LOAD_COST: u64 = 25;
@@ -107,7 +106,7 @@ fn counted(leaf: &mut Leaf<'_>, is_whole: bool) -> Result<Option<Groups>> {
         return Ok(None);
     }
     let items = leaf.items_in_reach()?;
-    leaf.note(format!("counter of items: {items}"));
+    leaf.note(|| format!("counter of items: {items}"));
     let mut groups = Groups::new(leaf.query);
     if items > 0 {
         leaf.run.gather_known(Document::new("{}"), items, &mut groups)?;
@@ -128,7 +127,7 @@ fn few(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
 }
 
 fn by_rid_of(leaf: &mut Leaf<'_>, rids: &RidSet) -> Result<Groups> {
-    leaf.note(format!("fetch {}, group", rids.len()));
+    leaf.note(|| format!("fetch {}, group", rids.len()));
     let mut groups = Groups::new(leaf.query);
     let rids: Vec<u64> = rids.iter_from(0).collect();
     gather_loaded(leaf, &rids, &mut groups)?;
@@ -183,19 +182,14 @@ fn by_columns_of(
     let Some(rids) = rids.or(everyone.as_ref().map(|known| &known.rids)).or(whole) else {
         return Ok(None);
     };
-    let names: Vec<String> = paths.iter().map(|path| path_text(path)).collect();
-    leaf.note(match names.as_slice() {
+    leaf.note(|| match paths {
         [] => format!("count {} rids", rids.len()),
-        names => {
-            format!("group {} items by columns of the index: {}", rids.len(), names.join(", "))
+        paths => {
+            let names = paths_text(paths);
+            format!("group {} items by columns of the index: {names}", rids.len())
         }
     });
-    for name in names {
-        let used = IndexUse { paths: vec![format!("{name}/?")], composite: false, precise: true };
-        if !leaf.report.indexes_used.contains(&used) {
-            leaf.report.indexes_used.push(used);
-        }
-    }
+    use_paths(leaf, paths);
     let mut gathering = Gathering { groups: Groups::new(leaf.query), exact, text: String::new() };
     let open = match columns.as_slice() {
         [] => {
@@ -207,52 +201,6 @@ fn by_columns_of(
     };
     gather_loaded(leaf, &open, &mut gathering.groups)?;
     Ok(Some(gathering.groups))
-}
-
-/// The column of a path, as it is remembered or as the index has it. What is remembered counts as
-/// if it were read: a query costs the same whoever asked before.
-fn column(
-    leaf: &Leaf<'_>,
-    reader: &mut IndexReader<'_>,
-    path: &[IndexStep],
-    only: Option<&RidSet>,
-) -> Result<Option<Arc<Column>>> {
-    let settings = leaf.budget.settings;
-    let at = (leaf.partition.id, leaf.view.lsn());
-    let range = scalars(&index::path_prefix(path, reader.terms));
-    if let Some(column) = leaf.memo.columns.get(at, &range) {
-        reader.scanned += column.entries;
-        return Ok(Some(column));
-    }
-    let Some(column) = Column::read(reader, path, only)?.map(Arc::new) else { return Ok(None) };
-    if only.is_none() && column.entries >= settings.memo_entries_min {
-        let (kept, bytes) = (Arc::clone(&column), column.bytes());
-        leaf.memo.columns.put(at, &range, kept, bytes, settings.memo_bytes_max);
-    }
-    Ok(Some(column))
-}
-
-/// Every item that queries see; remembered as columns are.
-fn all_rids(leaf: &Leaf<'_>, reader: &mut IndexReader<'_>) -> Result<Arc<Known>> {
-    let settings = leaf.budget.settings;
-    let at = (leaf.partition.id, leaf.view.lsn());
-    let range = keys::all_shape_entries();
-    if let Some(known) = leaf.memo.sets.get(at, &range) {
-        reader.scanned += known.entries;
-        return Ok(known);
-    }
-    let mut known = Known { rids: RidSet::default(), entries: 0, sure: true };
-    reader.walk_rids(&range, Direction::Forward, |rid, _| {
-        known.rids.insert(rid);
-        known.entries += 1;
-        ControlFlow::Continue(())
-    })?;
-    let known = Arc::new(known);
-    if known.entries >= settings.memo_entries_min {
-        let bytes = known.rids.bytes();
-        leaf.memo.sets.put(at, &range, Arc::clone(&known), bytes, settings.memo_bytes_max);
-    }
-    Ok(known)
 }
 
 /// Groups in the making.
@@ -395,8 +343,7 @@ fn extremes(leaf: &mut Leaf<'_>, path: &[IndexStep]) -> Result<Option<Groups>> {
         gathering.add(leaf, &text, 1)?;
     }
     gather_loaded(leaf, &open, &mut gathering.groups)?;
-    let paths = vec![format!("{}/?", path_text(path))];
-    leaf.note(format!("first and last value of index {}", path_text(path)));
-    leaf.report.indexes_used.push(IndexUse { paths, composite: false, precise: true });
+    leaf.note(|| format!("first and last value of index {}", path_text(path)));
+    use_paths(leaf, &[path.to_vec()]);
     Ok(Some(gathering.groups))
 }

@@ -24,6 +24,12 @@ pub(super) fn path_text(path: &[IndexStep]) -> String {
     text
 }
 
+/// `/a, /b`
+pub(super) fn paths_text(paths: &[Vec<IndexStep>]) -> String {
+    let texts: Vec<String> = paths.iter().map(|path| path_text(path)).collect();
+    texts.join(", ")
+}
+
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

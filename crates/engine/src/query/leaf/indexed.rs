@@ -24,7 +24,7 @@ use super::places::{self, Led};
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
 use super::top::TopRows;
-use super::{Emit, End, Leaf, scan};
+use super::{Emit, End, Leaf, scan, sift};
 use crate::keys;
 use crate::op::IndexUse;
 use crate::query::position::{ALL_ROWS, LeafRow, Order, Position, SortPosition};
@@ -34,8 +34,8 @@ const LOAD_COST: u64 = 8;
 /// A lookup may always bring this many items.
 const LOOKUP_LEAST: u64 = 256;
 /// Loads grow from the first number to the second.
-const BATCH_FIRST: usize = 16;
-const BATCH_MAX: usize = 256;
+pub(super) const BATCH_FIRST: usize = 16;
+pub(super) const BATCH_MAX: usize = 256;
 /// A walk that loaded this many items, and few of them fit the filter, is given up for a scan.
 const WALK_LOADS: u64 = 4_096;
 
@@ -52,10 +52,16 @@ pub(super) fn unordered(
     };
     // Once rows came by rid they go on by rid, whatever that costs.
     let most = if resumed.is_some() { Some(u64::MAX) } else { worthwhile(leaf)? };
-    let Some(most) = most else { return scan::stream(leaf, after, emit) };
-    match look_up(leaf, leaf.query.access(), Effort::Selective(most))? {
-        Found::Everything { .. } => scan::stream(leaf, after, emit),
-        Found::Only { rids, .. } => by_rid(leaf, &rids, resumed, emit),
+    let found = match most {
+        Some(most) => look_up(leaf, leaf.query.access(), Effort::Selective(most))?,
+        None => Found::Everything { exact: false },
+    };
+    if let Found::Only { rids, .. } = found {
+        return by_rid(leaf, &rids, resumed, emit);
+    }
+    match sift::stream(leaf, resumed, emit)? {
+        Some(end) => Ok(end),
+        None => scan::stream(leaf, after, emit),
     }
 }
 
@@ -87,6 +93,7 @@ pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> R
         served: &leaf.container.served_policy(),
         run: &mut leaf.run,
         effort,
+        explains: leaf.explains,
         steps: &mut steps,
         used: &mut leaf.report.indexes_used,
     };
@@ -105,7 +112,7 @@ fn by_rid(
     resumed: Option<(u64, u32)>,
     emit: &mut Emit<'_>,
 ) -> Result<End> {
-    leaf.note(format!("fetch by resource id, up to {}", rids.len()));
+    leaf.note(|| format!("fetch by resource id, up to {}", rids.len()));
     let mut left = rids.iter_from(resumed.map_or(0, |(rid, _)| rid)).peekable();
     let mut size = BATCH_FIRST;
     while left.peek().is_some() {
@@ -127,7 +134,8 @@ fn by_rid(
     Ok(End::Exhausted)
 }
 
-fn rows_by_rid(
+/// The rows of an item that are not done yet.
+pub(super) fn rows_by_rid(
     leaf: &mut Leaf<'_>,
     item: &Item,
     done: u32,
@@ -201,7 +209,7 @@ pub(super) fn ordered(
     let filter = if is_answered { None } else { narrowed(leaf, &paths, reach)? };
     let sort_items = leaf.budget.settings.sort_items;
     if let Some(rids) = filter.as_ref().filter(|rids| rids.len() <= sort_items) {
-        leaf.note(format!("fetch {}, sort", rids.len()));
+        leaf.note(|| format!("fetch {}, sort", rids.len()));
         let rids: Vec<u64> = rids.iter_from(0).collect();
         return Ok(match sort(leaf, &order, place, &rids, Class::Any, emit)? {
             Sorted::All => End::Exhausted,
@@ -221,13 +229,12 @@ pub(super) fn ordered(
             let within = values_at(leaf.query.access(), path);
             let walk =
                 OrderWalk::by_path(&mut reader, path, within, &order, place, filter.as_ref())?;
-            let paths = vec![format!("{}/?", path_text(path))];
-            note_use(leaf, IndexUse { paths, composite: false, precise: true });
+            note_use(leaf, || path_use(path));
             walk
         }
         _ => composite_for(&leaf.container.served_policy(), &facts.order, &paths).map(|index| {
             let range = Part::of(index, leaf.query.access()).range;
-            note_use(leaf, composite_use(index));
+            note_use(leaf, || composite_use(index));
             OrderWalk::by_composite(index, range, &order, place, filter.as_ref())
         }),
     };
@@ -286,11 +293,34 @@ fn tells_only_of(access: &Access, paths: &[&[IndexStep]]) -> bool {
     only && !matches!(access, Access::Or(_))
 }
 
-pub(super) fn note_use(leaf: &mut Leaf<'_>, used: IndexUse) {
+/// Notes a walk along an index.
+pub(super) fn note_use(leaf: &mut Leaf<'_>, used: impl FnOnce() -> IndexUse) {
+    if !leaf.explains {
+        return;
+    }
+    let used = used();
     let kind = if used.composite { "composite index" } else { "index" };
-    leaf.note(format!("walk {kind} {} in order", used.paths.join(", ")));
-    if !leaf.report.indexes_used.contains(&used) {
-        leaf.report.indexes_used.push(used);
+    leaf.note(|| format!("walk {kind} {} in order", used.paths.join(", ")));
+    add_use(&mut leaf.report.indexes_used, used);
+}
+
+/// Notes that the indexes of these paths were used.
+pub(super) fn use_paths(leaf: &mut Leaf<'_>, paths: &[Vec<IndexStep>]) {
+    for path in paths.iter().filter(|_| leaf.explains) {
+        add_use(&mut leaf.report.indexes_used, path_use(path));
+    }
+}
+
+/// The index of a path, which gives exactly the items that are asked for.
+pub(super) fn path_use(path: &[IndexStep]) -> IndexUse {
+    let paths = vec![format!("{}/?", path_text(path))];
+    IndexUse { paths, composite: false, precise: true }
+}
+
+/// Adds an index, once.
+pub(super) fn add_use(all: &mut Vec<IndexUse>, used: IndexUse) {
+    if !all.contains(&used) {
+        all.push(used);
     }
 }
 
@@ -369,7 +399,7 @@ impl Walking<'_, '_> {
         let end = scan::stream(leaf, after.as_ref(), emit);
         leaf.want = want;
         let scanned = std::mem::replace(&mut leaf.report.plan, plan);
-        leaf.note(format!("{scanned}\ngive up the walk: few of its items fit the filter"));
+        leaf.note(|| format!("{scanned}\ngive up the walk: few of its items fit the filter"));
         end
     }
 }
@@ -461,10 +491,21 @@ fn sort(
 }
 
 impl Leaf<'_> {
-    /// Adds a step to the plan; the last to run comes first.
-    pub(super) fn note(&mut self, step: String) {
+    /// Adds a step to the plan, if there is one; the last to run comes first.
+    pub(super) fn note(&mut self, step: impl FnOnce() -> String) {
+        if !self.explains {
+            return;
+        }
+        let step = step();
         let before = std::mem::take(&mut self.report.plan);
         self.report.plan = if before.is_empty() { step } else { format!("{step}\n{before}") };
+    }
+
+    /// Puts another plan in the place of the one so far, if there is one.
+    pub(super) fn replan(&mut self, plan: impl FnOnce(&Self) -> String) {
+        if self.explains {
+            self.report.plan = plan(self);
+        }
     }
 
     /// About how many items the leaf would have to go through in a scan.

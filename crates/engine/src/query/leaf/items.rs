@@ -2,16 +2,19 @@
 //!
 //! Index entries end in rids. `02 rid → item key` and then the item itself are read in batches, in
 //! the order of the rids; what a query must not see, or what lies outside the leaf's range of keys,
-//! is left out before it is loaded where possible. The keys of items that were found lately are
-//! remembered (`pointers.rs`); they count as if they were read, so that a query costs the same
-//! whoever asked before.
+//! is left out before it is loaded where possible. The keys of items that were found lately, and of
+//! their neighbours, are remembered (`pointers.rs`); they count as if they were read, so that a
+//! query costs the same whoever asked before.
+
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use partita_model::{Error, Result};
-use partita_storage::Space;
+use partita_storage::{Direction, Space};
 
 use super::Leaf;
 use crate::keys;
+use crate::query::pointers;
 use crate::record::SeenItem;
 
 /// An item that the query may see.
@@ -61,13 +64,20 @@ pub(super) fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Vec<u8>>>
     leaf.report.entries_scanned += rids.len() as u64;
     let (partition, pointers) = (leaf.partition.id, &leaf.memo.pointers);
     let bytes_max = leaf.budget.settings.pointer_bytes_max;
-    let mut item_keys = pointers.get(partition, rids, bytes_max);
-    let unknown: Vec<Vec<u8>> = rids
-        .iter()
-        .zip(&item_keys)
-        .filter(|(_, key)| key.is_none())
-        .map(|(rid, _)| keys::rid(*rid))
-        .collect();
+    let mut ways = pointers.get(partition, rids, bytes_max);
+    if !ways.unread.is_empty() {
+        for piece in &ways.unread {
+            read_piece(leaf, *piece)?;
+        }
+        ways = pointers.get(partition, rids, bytes_max);
+    }
+    let mut item_keys = ways.keys;
+    let is_unknown = |(_, key): &(&u64, &Option<Vec<u8>>)| key.is_none();
+    let unknown: Vec<Vec<u8>> =
+        rids.iter().zip(&item_keys).filter(is_unknown).map(|(rid, _)| keys::rid(*rid)).collect();
+    if unknown.is_empty() {
+        return Ok(item_keys.into_iter().flatten().collect());
+    }
     let mut found = leaf.view.get_many(Space::Index, &unknown)?.into_iter();
     let mut fresh = Vec::with_capacity(unknown.len());
     for (rid, key) in rids.iter().zip(&mut item_keys).filter(|(_, key)| key.is_none()) {
@@ -78,4 +88,18 @@ pub(super) fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Vec<u8>>>
     }
     pointers.put(partition, fresh.iter().map(|(rid, key)| (*rid, &**key)), bytes_max);
     Ok(item_keys.into_iter().flatten().collect())
+}
+
+/// Remembers the keys of neighbours.
+fn read_piece(leaf: &Leaf<'_>, piece: u64) -> Result<()> {
+    let mut found = Vec::new();
+    let range = pointers::range_of(piece);
+    leaf.view.walk(Space::Index, &range, Direction::Forward, &mut |key, item_key| {
+        found.extend(keys::entry_rid(key).map(|rid| (rid, item_key.to_vec())));
+        ControlFlow::Continue(())
+    })?;
+    let bytes_max = leaf.budget.settings.pointer_bytes_max;
+    let found = found.iter().map(|(rid, key)| (*rid, key.as_slice()));
+    leaf.memo.pointers.put(leaf.partition.id, found, bytes_max);
+    Ok(())
 }

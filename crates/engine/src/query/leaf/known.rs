@@ -16,7 +16,7 @@ use partita_query::Reads;
 
 use super::Leaf;
 use super::indexed::paths_of;
-use super::small_document::{Template, put_text};
+use super::small_document::{Template, is_doubtful, put_text};
 use crate::catalog::Container;
 use crate::index::EntryValue;
 use crate::keys::{self, ItemKey};
@@ -47,12 +47,23 @@ impl<'l> Known<'l> {
     /// None if the query looks at something else.
     pub(super) fn of(leaf: &Leaf<'l>) -> Option<Known<'l>> {
         let facts = leaf.query.facts();
-        let Reads::Paths(paths) = &facts.reads else { return None };
-        let container = leaf.container;
+        Known::told(leaf.container, &facts.reads, &paths_of(&facts.order)?)
+    }
+
+    /// The same for items of which it is known that the filter lets them through.
+    pub(super) fn of_keys(leaf: &Leaf<'l>) -> Option<Known<'l>> {
+        Known::told(leaf.container, &leaf.query.facts().selects, &[])
+    }
+
+    fn told(
+        container: &'l Container,
+        reads: &Reads,
+        columns: &[&[IndexStep]],
+    ) -> Option<Known<'l>> {
+        let Reads::Paths(paths) = reads else { return None };
         if container.definition.default_ttl.is_some() {
             return None;
         }
-        let columns = paths_of(&facts.order)?;
         let source = |path: &Vec<IndexStep>| {
             let column = columns.iter().position(|column| column == path).map(Source::Column);
             column.or_else(|| source_of(container, path))
@@ -154,9 +165,4 @@ fn source_of(container: &Container, path: &[IndexStep]) -> Option<Source> {
 
 fn text(text: &str) -> Told<'_> {
     if is_doubtful(text) { Told::Nothing } else { Told::Value(Scalar::String(Cow::Borrowed(text))) }
-}
-
-/// Half a character of an item is the replacement character in keys.
-fn is_doubtful(text: &str) -> bool {
-    !text.is_ascii() && text.contains(char::REPLACEMENT_CHARACTER)
 }

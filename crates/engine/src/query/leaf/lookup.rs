@@ -15,7 +15,8 @@ use partita_query::access::{Access, Condition, Interval, Kinds, Test, ValueTest}
 use partita_storage::{Direction, KeyRange, PartitionId};
 
 use super::composite::{Part, composite_use};
-use super::explain::{condition_text, path_text};
+use super::explain::condition_text;
+use super::indexed::{add_use, path_use};
 use super::reader::{IndexReader, rid_of};
 use super::rid_set::RidSet;
 use crate::database::QuerySettings;
@@ -91,6 +92,8 @@ pub(super) struct Lookup<'l, 'a, 'q> {
     pub(super) served: &'l ServedPolicy<'l>,
     pub(super) run: &'l mut Run<'q>,
     pub(super) effort: Effort,
+    /// Whether somebody wants to know the following.
+    pub(super) explains: bool,
     /// What was done, for people.
     pub(super) steps: &'l mut Vec<String>,
     pub(super) used: &'l mut Vec<IndexUse>,
@@ -146,7 +149,7 @@ impl Lookup<'_, '_, '_> {
         self.effort = effort;
         Ok(match all.rids {
             Some(rids) => {
-                self.steps.push(format!("intersect → {} rids", rids.len()));
+                self.note(|| format!("intersect → {} rids", rids.len()));
                 Found::Only { exact: all.exact || rids.is_empty(), rids }
             }
             None => Found::Everything { exact: all.exact },
@@ -174,9 +177,12 @@ impl Lookup<'_, '_, '_> {
         if too_many {
             return Ok(None);
         }
-        let used = composite_use(index);
-        self.steps.push(format!("composite index {} → {} rids", used.paths.join(", "), rids.len()));
-        self.used.push(used);
+        if self.explains {
+            let used = composite_use(index);
+            let paths = used.paths.join(", ");
+            self.note(|| format!("composite index {paths} → {} rids", rids.len()));
+            self.used.push(used);
+        }
         Ok(Some((Found::Only { rids, exact: part.exact }, part.conditions)))
     }
 
@@ -198,7 +204,7 @@ impl Lookup<'_, '_, '_> {
                 }
             }
         }
-        self.steps.push(format!("unite → {} rids", all.len()));
+        self.note(|| format!("unite → {} rids", all.len()));
         Ok(Found::Only { rids: all, exact })
     }
 
@@ -212,16 +218,20 @@ impl Lookup<'_, '_, '_> {
             Test::Each(test) => self.each(&path, test)?,
             Test::Kinds(kinds) => self.kinds(&condition.path, &path, *kinds)?,
         };
-        let text = condition_text(condition);
         let Some((rids, sure)) = found else { return Ok(Found::Everything { exact: false }) };
-        self.steps.push(format!("index {text} → {} rids", rids.len()));
         let exact = condition.exact && sure;
-        let paths = vec![format!("{}/?", path_text(&condition.path))];
-        let one = IndexUse { paths, composite: false, precise: exact };
-        if !self.used.contains(&one) {
-            self.used.push(one);
+        self.note(|| format!("index {} → {} rids", condition_text(condition), rids.len()));
+        if self.explains {
+            add_use(self.used, IndexUse { precise: exact, ..path_use(&condition.path) });
         }
         Ok(Found::Only { rids, exact })
+    }
+
+    /// Adds a step to what was done.
+    fn note(&mut self, step: impl FnOnce() -> String) {
+        if self.explains {
+            self.steps.push(step());
+        }
     }
 
     /// The items with a value in one of the intervals; None: too many. False: a value was cut, so

@@ -14,6 +14,7 @@
 //! - `scan.rs` looks at every item. It is the way that is always there, and the one that all others
 //!   are compared with.
 //! - `indexed.rs` lets the index say which items to look at, or in which order.
+//! - `sift.rs` decides filters that no index answers on columns of the index.
 //! - `cover.rs` gathers groups from the index alone.
 //! - `places.rs` tells where rows would be, for those who load few of them, or none where keys tell
 //!   enough (`known.rs`).
@@ -33,6 +34,7 @@ mod places;
 mod reader;
 mod rid_set;
 mod scan;
+mod sift;
 mod small_document;
 mod top;
 
@@ -82,6 +84,8 @@ pub(super) struct Leaf<'a> {
     /// Only items whose partition key begins like this: two keys may have one EPK.
     pub(super) only: &'a [KeyPart],
     pub(super) hint: PlanHint,
+    /// The report tells the plan and its indexes.
+    pub(super) explains: bool,
     /// No more rows than this are of use.
     pub(super) want: usize,
     pub(super) budget: Budget<'a>,

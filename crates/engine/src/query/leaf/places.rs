@@ -19,8 +19,7 @@ use partita_query::access::{Access, Interval, Kinds};
 use partita_storage::{Direction, KeyRange};
 
 use super::composite::{Part, composite_for, composite_use, values_at};
-use super::explain::path_text;
-use super::indexed::{is_answered_by_walk, note_use, paths_of};
+use super::indexed::{is_answered_by_walk, note_use, path_use, paths_of};
 use super::known::Known;
 use super::lookup::{Memory, Shapes, interval_range, may_be_cut, scalars};
 use super::order_walk::{
@@ -30,7 +29,7 @@ use super::reader::{IndexReader, rid_of};
 use super::{Emit, End, Leaf, items};
 use crate::index;
 use crate::keys;
-use crate::op::{IndexUse, PlanHint};
+use crate::op::PlanHint;
 use crate::query::position::{LeafRow, Order, Position, SortPosition};
 
 /// Rows of keys that are made at a time.
@@ -66,18 +65,15 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     let at = (leaf.partition.id, leaf.view.lsn());
     let memory = Memory { memo: leaf.memo, at, settings: budget.settings };
     let mut walk = Walk { reader, memory, found };
-    let (reached, used) = match paths.as_slice() {
-        [path] => {
-            let paths = vec![format!("{}/?", path_text(path))];
-            let used = IndexUse { paths, composite: false, precise: true };
-            (walk.by_path(path, values_at(access, path))?, used)
-        }
+    let (reached, composite) = match paths.as_slice() {
+        [path] => (walk.by_path(path, values_at(access, path))?, None),
         _ => {
             let served = leaf.container.served_policy();
             let Some(index) = composite_for(&served, &facts.order, &paths) else {
                 return Ok(None);
             };
-            (walk.by_composite(index, Part::of(index, &Access::All).range)?, composite_use(index))
+            let range = Part::of(index, &Access::All).range;
+            (walk.by_composite(index, range)?, Some(index))
         }
     };
     let (scanned, found) = (walk.reader.scanned, walk.found.places);
@@ -87,7 +83,10 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
         Reached::Unclear if found.is_empty() => return Ok(None),
         Reached::Enough | Reached::Unclear => End::Stopped,
     };
-    note_use(leaf, used);
+    note_use(leaf, || match composite {
+        Some(index) => composite_use(index),
+        None => path_use(paths.first().copied().unwrap_or_default()),
+    });
     Ok(Some(Places { found, end }))
 }
 
@@ -145,7 +144,7 @@ pub(super) fn rows_at(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<
 
 fn loaded_rows(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
     let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
-    leaf.note(format!("fetch {} by resource id", rids.len()));
+    leaf.note(|| format!("fetch {} by resource id", rids.len()));
     let mut rows = Vec::with_capacity(places.len());
     let mut places = places.into_iter();
     for item in items::fetch(leaf, &rids)? {
@@ -162,7 +161,7 @@ fn known_rows(
     places: Vec<SortPosition>,
 ) -> Result<Vec<LeafRow>> {
     let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
-    leaf.note(format!("make {} rows of keys", rids.len()));
+    leaf.note(|| format!("make {} rows of keys", rids.len()));
     let item_keys = match known.needs_item_key() {
         true => items::keys_of(leaf, &rids)?,
         false => Vec::new(),
@@ -190,11 +189,7 @@ fn row_at(
     rows: &mut Vec<LeafRow>,
 ) -> Result<()> {
     leaf.report.rows_evaluated += 1;
-    let mut first = None;
-    leaf.run.rows(Document::new(text), &mut |row| {
-        first = Some(row);
-        ControlFlow::Break(())
-    })?;
+    let first = leaf.run.first_row(Document::new(text))?;
     rows.extend(first.map(|row| LeafRow { row, position: Position::Sorted(place) }));
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(super) fn stream(
         Some(Position::Rid { .. }) => Walk::by_rid(after),
         Some(_) | None => Walk::by_key(leaf, after),
     };
-    leaf.report.plan = walk.name(leaf);
+    leaf.replan(|leaf| walk.name(leaf));
     unsorted(leaf, &walk, emit)
 }
 
@@ -51,7 +51,7 @@ pub(super) fn stream(
 pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Groups> {
     let mut groups = Groups::new(leaf.query);
     let walk = Walk::by_key(leaf, None);
-    leaf.report.plan = format!("group\n{}", walk.name(leaf));
+    leaf.replan(|leaf| format!("group\n{}", walk.name(leaf)));
     walk.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         if let Some(item) = place.item {
@@ -62,6 +62,37 @@ pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Groups> {
     })?;
     leaf.check_whole()?;
     Ok(groups)
+}
+
+/// What a look at some items showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sample {
+    pub(super) seen: u64,
+    /// The filter lets them through.
+    pub(super) passed: u64,
+    /// These, and those that are in doubt.
+    pub(super) loaded: u64,
+}
+
+/// Looks at the first items.
+pub(super) fn sample(
+    leaf: &mut Leaf<'_>,
+    most: u64,
+    is_in_doubt: &dyn Fn(Document<'_>) -> bool,
+) -> Result<Sample> {
+    let mut sample = Sample::default();
+    Walk::by_key(leaf, None).each(leaf, &mut |leaf, place| {
+        sample.seen += 1;
+        if let Some(item) = place.item {
+            leaf.report.rows_evaluated += 1;
+            let document = Document::stored(item.body);
+            let passes = leaf.run.matches(document)?;
+            sample.passed += u64::from(passes);
+            sample.loaded += u64::from(passes || is_in_doubt(document));
+        }
+        Ok(if sample.seen < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(sample)
 }
 
 /// Whether a stop is the end shows when there is an item behind it: it is kept until then.
@@ -93,7 +124,7 @@ fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) ->
     };
     let mut top = TopRows::new(&order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
     let walk = Walk::by_key(leaf, None);
-    leaf.report.plan = format!("sort, keep {}\n{}", leaf.want, walk.name(leaf));
+    leaf.replan(|leaf| format!("sort, keep {}\n{}", leaf.want, walk.name(leaf)));
     walk.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };

@@ -26,6 +26,11 @@ pub(super) fn put_text(out: &mut String, value: &Scalar<'_>) -> bool {
     true
 }
 
+/// Half a character of an item is the replacement character in keys.
+pub(super) fn is_doubtful(text: &str) -> bool {
+    !text.is_ascii() && text.contains(char::REPLACEMENT_CHARACTER)
+}
+
 /// Where in a small document the values go.
 #[derive(Default)]
 pub(super) struct Template {

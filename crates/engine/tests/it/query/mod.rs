@@ -11,6 +11,7 @@ mod resuming;
 mod scopes;
 mod serving;
 mod short_tokens;
+mod sifting;
 mod spot;
 mod tokens;
 mod visibility;

@@ -102,7 +102,7 @@ fn a_try_that_is_given_up_leaves_no_trace() {
     let bench = Bench::on(Arc::clone(&store), 1);
     filled(&bench);
     let (mut answered, mut given_up) = (0, 0);
-    for step in [100, 2_000, 5_000, 10_000, 20_000, 50_000, 1_000_000] {
+    for step in [100, 2_000, 5_000, 10_000, 20_000, 50_000, 1_000_000, 10_000_000] {
         for text in BRIEF {
             let clock = Arc::new(Busy { now: AtomicU64::new(0), step });
             let entropy = Arc::new(SeededEntropy::new(1));

@@ -154,7 +154,7 @@ pub(super) fn condition(random: &mut Random, depth: usize) -> String {
 
 fn simple(random: &mut Random) -> String {
     let at = path(random);
-    match random.below(20) {
+    match random.below(21) {
         0..=3 => format!("{at} = {}", scalar(random)),
         4..=6 => {
             let operator = random.pick(&["<", "<=", ">", ">=", "!="]);
@@ -187,8 +187,23 @@ fn simple(random: &mut Random) -> String {
         15 => format!("EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t > {})", scalar(random)),
         16 => format!("ARRAY_CONTAINS([{}, {}], {at})", scalar(random), scalar(random)),
         17 => format!("{} = {at}", scalar(random)),
-        18 => format!("c.k * 2 + 1 > {}", random.below(20)),
+        18 | 19 => computed(random),
         _ => at.to_owned(),
+    }
+}
+
+/// A condition that no index answers.
+fn computed(random: &mut Random) -> String {
+    let (one, other) = (path(random), path(random));
+    let operator = random.pick(&["=", "<", "<=", ">", ">=", "!="]);
+    match random.below(7) {
+        0 => format!("c.k * 2 + 1 > {}", random.below(20)),
+        1 => format!("{one} * 3 + {other} {operator} {}", random.below(20)),
+        2 => format!("{one} - c.k {operator} {other}"),
+        3 => format!("{one} {operator} {other}"),
+        4 => format!("1 / {one} {operator} c.k % {other}"),
+        5 => format!("({one} ?? {other}) {operator} {}", scalar(random)),
+        _ => format!("LENGTH({one}) {operator} c.k OR {other} != {}", scalar(random)),
     }
 }
 

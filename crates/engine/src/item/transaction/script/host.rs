@@ -202,6 +202,7 @@ impl<'a> Host<'a> {
             scope: Scope::PartitionKey(self.home.header()),
             cross_partition: false,
             page,
+            explain: false,
             ..QueryRequest::new(text)
         };
         let now = self.database.clock.monotonic_nanos();
