@@ -30,9 +30,14 @@ pub(crate) struct Held<'a> {
 }
 
 impl BodyLimits {
-    /// Reads a body whole.
+    /// A share for a body that has not begun.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        Held { limits: self, bytes: 0 }
+    }
+
+    /// Reads a body of HTTP/2 whole.
     pub(crate) async fn read(&self, body: Incoming) -> Result<(Bytes, Held<'_>), Refusal> {
-        let held = Held { limits: self, bytes: 0 };
+        let held = self.hold();
         if body.is_end_stream() {
             return Ok((Bytes::new(), held));
         }
@@ -72,17 +77,28 @@ async fn collect(mut body: Incoming, mut held: Held<'_>) -> Result<(Bytes, Held<
 }
 
 impl Held<'_> {
-    fn grow(&mut self, bytes: u64) -> Result<(), Refusal> {
+    /// So many bytes have arrived.
+    pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
         let limits = self.limits;
         let held = limits.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if self.bytes > limits.bytes_max {
-            return Err(Refusal::BodyTooLarge { announced: None, bytes_max: limits.bytes_max });
+            return Err(self.too_large());
         }
         if held > limits.held_bytes_max {
             return Err(Refusal::Overloaded { bytes_max: limits.held_bytes_max });
         }
         Ok(())
+    }
+
+    /// May the body have so many bytes more?
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        bytes <= self.limits.bytes_max.saturating_sub(self.bytes)
+    }
+
+    /// The body is too large, and nobody announced it.
+    pub(crate) fn too_large(&self) -> Refusal {
+        Refusal::BodyTooLarge { announced: None, bytes_max: self.limits.bytes_max }
     }
 }
 

@@ -1,19 +1,20 @@
 //! One connection, from its first byte to its last.
 //!
-//! Find out what it speaks (`sniff.rs`), shake hands if that is TLS, then let hyper serve it in the
-//! version the client chose: by ALPN within TLS, by the preface without. Beside hyper two more
-//! things are watched in the same task: the clock (`progress.rs`) and the shutdown.
+//! Find out what it speaks (`sniff.rs`), shake hands if that is TLS, then serve it in the version
+//! that the client chose, by ALPN within TLS, by the preface without: HTTP/1.1 in `http1/`, HTTP/2
+//! with hyper. Beside that two more things are watched in the same task: the clock (`progress.rs`)
+//! and the shutdown.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::door::Scheme;
 use crate::http::{Origin, Site, answer};
+use crate::http1;
 use crate::progress::{Deadlines, Heads, Overdue, Progress, Watched};
 use crate::settings::{ServerSettings, limits};
 use crate::shutdown::{Phase, reached};
@@ -34,7 +36,6 @@ pub(crate) struct Host {
     pub(crate) site: Arc<Site>,
     pub(crate) settings: ServerSettings,
     pub(crate) tls: TlsAcceptor,
-    pub(crate) http1: http1::Builder,
     pub(crate) http2: http2::Builder<TokioExecutor>,
 }
 
@@ -107,60 +108,59 @@ async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     watch: watch::Receiver<Phase>,
 ) {
     let progress = Arc::clone(&origin.progress);
-    let io = TokioIo::new(Watched::new(stream, early, Arc::clone(&progress)));
-    let origin = Arc::new(origin);
-    let service = service_fn(move |request| answer(Arc::clone(&origin), request));
+    let stream = Watched::new(stream, early, Arc::clone(&progress));
     match version {
         HttpVersion::Http1 => {
             let deadlines = Deadlines::new(&progress, &host.settings, Heads::Timed);
-            let connection = pin!(host.http1.serve_connection(io, service));
-            drive(host, connection, deadlines, watch).await;
+            let connection = pin!(http1::Connection::new(&origin, stream).serve());
+            drive(host, connection, |_| progress.wind_down(), deadlines, watch).await;
         }
         HttpVersion::Http2 => {
             let deadlines = Deadlines::new(&progress, &host.settings, Heads::Untimed);
-            let connection = pin!(host.http2.serve_connection(io, service));
-            drive(host, connection, deadlines, watch).await;
+            let origin = Arc::new(origin);
+            let service = service_fn(move |request| answer(Arc::clone(&origin), request));
+            let connection = host.http2.serve_connection(TokioIo::new(stream), service);
+            let connection = pin!(Served(connection));
+            drive(host, connection, |served| served.wind_down(), deadlines, watch).await;
         }
     }
 }
 
-/// What hyper's two kinds of connections have in common.
-trait Drivable: Future<Output = hyper::Result<()>> {
-    /// Finish what is running, then close.
-    fn wind_down(self: Pin<&mut Self>);
+/// A connection that hyper serves.
+struct Served<C>(C);
+
+impl<C: Future<Output = hyper::Result<()>> + Unpin> Future for Served<C> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let ended = ready!(Pin::new(&mut self.0).poll(cx));
+        if let Err(error) = ended {
+            tracing::debug!("a connection ended: {error}");
+        }
+        Poll::Ready(())
+    }
 }
 
-impl<I, S, B> Drivable for http1::Connection<I, S>
+impl<I, S, B, E> Served<http2::Connection<I, S, E>>
 where
     S: hyper::service::HttpService<hyper::body::Incoming, ResBody = B>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    E: hyper::rt::bounds::Http2ServerConnExec<S::Future, B> + Unpin,
 {
-    fn wind_down(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
+    fn wind_down(mut self: Pin<&mut Self>) {
+        Pin::new(&mut self.0).graceful_shutdown();
     }
 }
 
-impl<I, S, B, E> Drivable for http2::Connection<I, S, E>
-where
-    S: hyper::service::HttpService<hyper::body::Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    B: hyper::body::Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    E: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
-{
-    fn wind_down(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-/// Runs a connection until it ends, is overdue, or the server stops.
-async fn drive(
+/// Runs a connection until it ends, is overdue, or the server stops. `wind_down` asks it to finish
+/// what runs, then to end.
+async fn drive<C: Future<Output = ()>>(
     host: &Host,
-    mut connection: Pin<&mut impl Drivable>,
+    mut connection: Pin<&mut C>,
+    wind_down: impl Fn(Pin<&mut C>),
     mut deadlines: Deadlines<'_>,
     mut watch: watch::Receiver<Phase>,
 ) {
@@ -170,10 +170,7 @@ async fn drive(
     let (mut watching, mut winding_down) = (false, false);
     poll_fn(|cx: &mut Context<'_>| {
         loop {
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                if let Err(error) = ended {
-                    tracing::debug!("a connection ended: {error}");
-                }
+            if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
             // The shutdown is asked once, to be woken by it, and again when it has changed: a look
@@ -185,7 +182,7 @@ async fn drive(
                 }
                 if !winding_down && drain.as_mut().poll(cx).is_ready() {
                     winding_down = true;
-                    connection.as_mut().wind_down();
+                    wind_down(connection.as_mut());
                     continue;
                 }
             }
@@ -193,7 +190,7 @@ async fn drive(
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Overdue::Idle) if !winding_down => {
                     winding_down = true;
-                    connection.as_mut().wind_down();
+                    wind_down(connection.as_mut());
                 }
                 Poll::Ready(overdue) => {
                     count_overdue(host, overdue);
@@ -229,19 +226,6 @@ async fn within<T>(
         Ok(result) => result.map(Some),
         Err(_) => Ok(None),
     }
-}
-
-/// HTTP/1.1 as we serve it.
-pub(crate) fn http1_builder() -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .half_close(false)
-        // No more headers than `HEADERS_MAX`, which is hyper's own limit: told another one, it
-        // would allocate room for as many with each request.
-        .max_header_size(limits::HEAD_BYTES_MAX as usize)
-        // `progress.rs` times heads, without a timer for each.
-        .header_read_timeout(None);
-    builder
 }
 
 /// HTTP/2 as we serve it.

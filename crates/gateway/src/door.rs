@@ -11,8 +11,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use ::http::{HeaderMap, Method, StatusCode, Uri};
+use ::http::{Method, StatusCode};
 use bytes::Bytes;
+
+use crate::head::Head;
+use crate::lines::Lines;
 
 /// A protocol: turns requests into operations of the database and outcomes into responses.
 pub trait Door: Send + Sync + 'static {
@@ -57,10 +60,8 @@ impl fmt::Debug for Answer<'_> {
 #[derive(Debug)]
 pub struct Request {
     pub method: Method,
-    /// Origin form (`/path?query`) for HTTP/1.1. With HTTP/2 it may carry scheme and authority;
-    /// the authority is in the `host` header in both cases.
-    pub uri: Uri,
-    pub headers: HeaderMap,
+    /// Target and headers.
+    pub head: Head,
     pub body: Bytes,
     pub scheme: Scheme,
     /// When the request's head had arrived.
@@ -69,11 +70,12 @@ pub struct Request {
     pub peer: SocketAddr,
 }
 
-/// A whole response. The gateway adds `date` and `content-length`; a 204 or 304 loses its body.
+/// A whole response. The gateway adds `date`, `connection` and `content-length`; a 204 or 304 loses
+/// its body.
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: StatusCode,
-    pub headers: HeaderMap,
+    pub headers: Lines,
     pub body: Bytes,
     pub delivery: Delivery,
 }
@@ -91,15 +93,11 @@ pub struct Delivery {
 impl Response {
     /// A response without headers.
     pub fn new(status: StatusCode, body: impl Into<Bytes>) -> Response {
-        Response::with_headers(status, HeaderMap::new(), body)
+        Response::with_headers(status, Lines::new(), body)
     }
 
     /// A response with these headers.
-    pub fn with_headers(
-        status: StatusCode,
-        headers: HeaderMap,
-        body: impl Into<Bytes>,
-    ) -> Response {
+    pub fn with_headers(status: StatusCode, headers: Lines, body: impl Into<Bytes>) -> Response {
         Response { status, headers, body: body.into(), delivery: Delivery::default() }
     }
 }

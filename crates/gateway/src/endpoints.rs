@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use ::http::{HeaderValue, Method, StatusCode};
+use ::http::{Method, StatusCode};
 use bytes::Bytes;
 
 use crate::door::Response;
@@ -47,11 +47,10 @@ pub(crate) struct Endpoints {
     pub(crate) shutdown: Shutdown,
 }
 
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const PEM: HeaderValue = HeaderValue::from_static("application/x-pem-file");
-const METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const PEM: &str = "application/x-pem-file";
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Endpoints {
     /// None: the door's business.
@@ -106,9 +105,9 @@ impl fmt::Debug for Endpoints {
     }
 }
 
-fn respond(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Response {
+fn respond(status: StatusCode, kind: &str, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(status, body);
-    response.headers.insert(CONTENT_TYPE, kind);
-    response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers.push(&CONTENT_TYPE, kind);
+    response.headers.push(&CACHE_CONTROL, "no-store");
     response
 }

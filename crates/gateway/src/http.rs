@@ -1,9 +1,8 @@
-//! The glue between hyper and a door: a request in, a response out.
+//! What requests share, whichever version they came by; and the glue between hyper, which serves
+//! HTTP/2, and a door. HTTP/1.1 is served by `http1/`.
 //!
-//! This is the path of every request, so it does as little as it can: the head is moved, not
-//! copied; a body of one frame is passed on as it is; nothing is spawned; what is rarely waited for
-//! is boxed, so that the future of a request, which is moved about, stays small. A panic in the
-//! door is caught here, answered, logged and counted, and ends nothing but its own request.
+//! A panic in the door is caught at the edge, answered, logged and counted, and ends nothing but
+//! its own request.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -12,9 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use ::http::header::{CONNECTION, CONTENT_LENGTH, HOST};
-use ::http::request::Parts;
-use ::http::{HeaderValue, Method, StatusCode, Version};
+use ::http::header::CONTENT_LENGTH;
+use ::http::{HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
@@ -23,6 +21,7 @@ use tokio::time::Instant;
 use crate::body::BodyLimits;
 use crate::door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
+use crate::head::Head;
 use crate::pool::panic_text;
 use crate::progress::Progress;
 use crate::telemetry::Telemetry;
@@ -44,7 +43,23 @@ pub(crate) struct Origin {
     pub(crate) peer: SocketAddr,
 }
 
-/// Answers one request.
+impl Origin {
+    /// What a client hears of a request that broke the door.
+    pub(crate) fn panicked(&self, message: &str) -> Response {
+        tracing::error!(peer = %self.peer, "a request panicked: {message}");
+        self.site.telemetry.panicked();
+        self.site.door.refuse(Refusal::Panicked)
+    }
+
+    /// What a client hears of a body that was not read to its end.
+    pub(crate) fn refused(&self, refusal: Refusal) -> Response {
+        tracing::debug!("refused: {refusal}");
+        self.site.telemetry.refused(refusal.label());
+        self.site.door.refuse(refusal)
+    }
+}
+
+/// Answers one request of HTTP/2.
 #[allow(clippy::disallowed_methods, reason = "the edge measures requests by the real clock")]
 pub(crate) async fn answer(
     origin: Arc<Origin>,
@@ -54,9 +69,9 @@ pub(crate) async fn answer(
     let _busy = origin.progress.begin(received);
     let site = &*origin.site;
     let (parts, body) = request.into_parts();
-    let form = Form::of(&parts);
+    let head_only = parts.method == Method::HEAD;
     if let Some(response) = site.endpoints.answer(&parts.method, parts.uri.path()) {
-        return Ok(finish(response, form));
+        return Ok(finish(response, head_only));
     }
     let (body, _held) = match body.is_end_stream() {
         true => (Bytes::new(), None),
@@ -64,14 +79,13 @@ pub(crate) async fn answer(
             Ok((body, held)) => (body, Some(held)),
             Err(refusal) => {
                 origin.progress.must_linger();
-                return Ok(refuse(site, refusal, form));
+                return Ok(finish(origin.refused(refusal), head_only));
             }
         },
     };
     let request = Request {
-        headers: with_host(&parts.uri, parts.headers),
+        head: Head::new(&parts.uri, &parts.headers),
         method: parts.method,
-        uri: parts.uri,
         body,
         scheme: origin.scheme,
         received: received.into_std(),
@@ -79,12 +93,8 @@ pub(crate) async fn answer(
         peer: origin.peer,
     };
     match ask(&*site.door, request).await {
-        Ok(response) => deliver(response, form).await,
-        Err(message) => {
-            tracing::error!(peer = %origin.peer, "a request panicked: {message}");
-            site.telemetry.panicked();
-            Ok(finish(site.door.refuse(Refusal::Panicked), form))
-        }
+        Ok(response) => deliver(response, head_only).await,
+        Err(message) => Ok(finish(origin.panicked(&message), head_only)),
     }
 }
 
@@ -103,50 +113,24 @@ async fn ask(door: &dyn Door, request: Request) -> Result<Response, String> {
 #[error("the door dropped the answer")]
 pub(crate) struct Dropped;
 
-async fn deliver(response: Response, form: Form) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
+async fn deliver(
+    response: Response,
+    head_only: bool,
+) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
     let Delivery { delay, dropped } = response.delivery;
     if !delay.is_zero() {
         Box::pin(tokio::time::sleep(delay)).await;
     }
-    if dropped { Err(Dropped) } else { Ok(finish(response, form)) }
+    if dropped { Err(Dropped) } else { Ok(finish(response, head_only)) }
 }
 
-/// What of a request decides the form of its response.
-#[derive(Clone, Copy)]
-struct Form {
-    head_only: bool,
-    closable: bool,
-}
-
-impl Form {
-    fn of(parts: &Parts) -> Form {
-        Form {
-            head_only: parts.method == Method::HEAD,
-            // HTTP/2 has no `connection` header; its streams end by themselves.
-            closable: parts.version < Version::HTTP_2,
-        }
-    }
-}
-
-/// A request whose body was not read to its end: what follows on the connection is not a request,
-/// so the connection is closed.
-fn refuse(site: &Site, refusal: Refusal, form: Form) -> hyper::Response<Full<Bytes>> {
-    tracing::debug!("refused: {refusal}");
-    site.telemetry.refused(refusal.label());
-    let mut response = site.door.refuse(refusal);
-    if form.closable {
-        response.headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    finish(response, form)
-}
-
-fn finish(response: Response, form: Form) -> hyper::Response<Full<Bytes>> {
-    let Response { status, mut headers, mut body, .. } = response;
-    // The length is ours to say: hyper writes it from the body.
-    headers.remove(CONTENT_LENGTH);
+fn finish(response: Response, head_only: bool) -> hyper::Response<Full<Bytes>> {
+    let Response { status, headers, mut body, .. } = response;
+    let mut headers = headers.to_map();
     if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {
         body = Bytes::new();
-    } else if form.head_only {
+    } else if head_only {
+        // Else hyper writes it, from the body.
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         body = Bytes::new();
     }
@@ -156,19 +140,10 @@ fn finish(response: Response, form: Form) -> hyper::Response<Full<Bytes>> {
     finished
 }
 
-/// HTTP/2 names the host in the request line; doors find it in the `host` header in any case.
-fn with_host(uri: &::http::Uri, mut headers: ::http::HeaderMap) -> ::http::HeaderMap {
-    if let Some(authority) = uri.authority()
-        && !headers.contains_key(HOST)
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        headers.insert(HOST, host);
-    }
-    headers
-}
-
 /// Runs a future; a panic becomes an error with the panic's message.
-async fn catch_panic<T>(mut future: impl Future<Output = T> + Unpin) -> Result<T, String> {
+pub(crate) async fn catch_panic<T>(
+    mut future: impl Future<Output = T> + Unpin,
+) -> Result<T, String> {
     poll_fn(move |cx| {
         // The future is never polled again after a panic, so no broken state can be seen.
         match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(cx))) {

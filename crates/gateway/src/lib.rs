@@ -7,7 +7,8 @@
 //! ```text
 //!   listener.rs    bind, accept, cap                          one task per listening address
 //!      └ connection.rs    sniff ─► TLS? ─► HTTP/1.1 or HTTP/2     one task per connection
-//!           └ http.rs        request in, response out          no task of its own on HTTP/1.1
+//!           ├ http1/         HTTP/1.1: a loop of our own        no task of its own
+//!           └ http.rs        HTTP/2: between hyper and a door
 //!                ├ endpoints.rs   /alive /ready /status /metrics and the certificate
 //!                └ Door           everything else
 //! ```
@@ -24,7 +25,10 @@ mod body;
 mod connection;
 mod door;
 mod endpoints;
+mod head;
 mod http;
+mod http1;
+mod lines;
 mod listener;
 mod logging;
 mod pool;
@@ -38,6 +42,8 @@ mod tls;
 
 pub use door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 pub use endpoints::ServiceStatus;
+pub use head::Head;
+pub use lines::Lines;
 pub use listener::{BindError, Drained, Server, Services};
 pub use logging::{LogFormat, LoggingError, start_logging};
 pub use pool::{JobLength, Pool, PoolError};

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::body::BodyLimits;
-use crate::connection::{Host, http1_builder, http2_builder, serve};
+use crate::connection::{Host, http2_builder, serve};
 use crate::door::Door;
 use crate::endpoints::{Endpoints, ServiceStatus};
 use crate::http::Site;
@@ -105,7 +105,6 @@ impl Server {
             site,
             settings,
             tls: TlsAcceptor::from(services.certificate.config()),
-            http1: http1_builder(),
             http2: http2_builder(),
         });
         Ok(Server { host, listeners, addresses, open: Arc::default(), shutdown })

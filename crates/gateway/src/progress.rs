@@ -42,6 +42,8 @@ pub(crate) struct Progress {
     /// Set by a refusal: read on after closing, so that the client can hear us.
     must_linger: AtomicBool,
     lingering: AtomicBool,
+    /// The connection shall end as soon as nothing runs.
+    winding_down: AtomicBool,
 }
 
 /// Where a connection must not stay.
@@ -63,6 +65,7 @@ impl Progress {
             write_stalled: AtomicBool::new(false),
             must_linger: AtomicBool::new(false),
             lingering: AtomicBool::new(false),
+            winding_down: AtomicBool::new(false),
         }
     }
 
@@ -74,6 +77,20 @@ impl Progress {
         self.last_request_ms.store(since, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Busy(self)
+    }
+
+    /// Part of a head has arrived.
+    pub(crate) fn head_begins(&self) {
+        self.head_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks the connection to finish what runs, then to end. It must be polled afterwards.
+    pub(crate) fn wind_down(&self) {
+        self.winding_down.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_winding_down(&self) -> bool {
+        self.winding_down.load(Ordering::Relaxed)
     }
 
     pub(crate) fn must_linger(&self) {
@@ -123,6 +140,8 @@ pub(crate) struct Deadlines<'a> {
     settings: &'a ServerSettings,
     heads: Heads,
     timer: Pin<Box<Sleep>>,
+    /// The timer knows whom to wake.
+    waits: bool,
     strict: Option<(Strict, Instant)>,
     idle_from: Instant,
 }
@@ -142,27 +161,38 @@ impl<'a> Deadlines<'a> {
     ) -> Deadlines<'a> {
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep_until(now + settings.idle));
-        Deadlines { progress, settings, heads, timer, strict: None, idle_from: now }
+        Deadlines { progress, settings, heads, timer, waits: false, strict: None, idle_from: now }
     }
 
     /// Ready when the connection has been too long where it is. Called each time the connection's
     /// task comes to rest.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Overdue> {
         self.look();
+        // All requests of a connection are served by one task, which the timer knows until it is
+        // set anew: to tell it again for every request would cost more than to look at it.
+        if self.waits && !self.timer.is_elapsed() {
+            return Poll::Pending;
+        }
         while self.timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             match self.judge(now) {
-                Ok(next) => self.timer.as_mut().reset(next),
+                Ok(next) => self.set(next),
                 Err(overdue) => {
                     // Whoever ignores this answer is asked again after a moment.
                     self.idle_from = now;
                     self.strict = None;
-                    self.timer.as_mut().reset(now + self.settings.linger);
+                    self.set(now + self.settings.linger);
                     return Poll::Ready(overdue);
                 }
             }
         }
+        self.waits = true;
         Poll::Pending
+    }
+
+    fn set(&mut self, deadline: Instant) {
+        self.timer.as_mut().reset(deadline);
+        self.waits = false;
     }
 
     /// Sets the timer if the connection has come to rest where it must not stay. A timer that is
@@ -172,12 +202,10 @@ impl<'a> Deadlines<'a> {
         if found == self.strict.map(|(strict, _)| strict) {
             return;
         }
-        self.strict = found.map(|strict| {
-            let now = Instant::now();
-            let deadline = now + self.limit(strict);
-            self.timer.as_mut().reset(deadline);
-            (strict, now)
-        });
+        self.strict = found.map(|strict| (strict, Instant::now()));
+        if let Some((strict, now)) = self.strict {
+            self.set(now + self.limit(strict));
+        }
     }
 
     /// When to look again, or what is overdue.

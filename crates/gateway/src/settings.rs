@@ -21,8 +21,12 @@ pub mod limits {
     /// A request's head. Continuation and session tokens travel in headers and may be 16 KB each.
     pub const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
-    /// Headers of one request: hyper's limit, see `http1_builder`. The SDKs send 15 to 25.
+    /// Headers of one request. The SDKs send 15 to 25.
     pub const HEADERS_MAX: usize = 100;
+
+    /// Trailers behind a body in chunks, and what stands beside the size of one chunk. No client of
+    /// ours sends any.
+    pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
     /// Open connections. Each costs a descriptor and 10 to 20 KB; SDKs pool 10 to 100.
     pub const CONNECTIONS_MAX: usize = 10_000;

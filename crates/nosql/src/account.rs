@@ -8,8 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderMap, Uri};
-use partita_gateway::{Request, Scheme};
+use partita_gateway::{Head, Request, Scheme};
 use partita_model::{Consistency, Object, Value};
 
 /// The one region. The classic emulator's name for it, which tests of applications may know.
@@ -50,7 +49,7 @@ impl<'a> Endpoint<'a> {
             Scheme::Http => "http://",
             Scheme::Https => "https://",
         };
-        let host = host(&request.uri, &request.headers, request.local);
+        let host = host(&request.head, request.local);
         Endpoint { scheme, host, end: "/" }
     }
 
@@ -66,9 +65,8 @@ impl fmt::Display for Endpoint<'_> {
 }
 
 /// Host and port as the client named them, or those of the socket for one that named none.
-fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap, local: SocketAddr) -> Cow<'a, str> {
-    let named = headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
-    match named.filter(|host| !host.is_empty()).or(uri.authority().map(|host| host.as_str())) {
+fn host(head: &Head, local: SocketAddr) -> Cow<'_, str> {
+    match head.host() {
         Some(host) => Cow::Borrowed(host),
         None => Cow::Owned(local.to_string()),
     }
@@ -128,6 +126,8 @@ fn account_id(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     #[test]
@@ -163,11 +163,10 @@ mod tests {
     fn the_host_header_wins_over_the_socket() {
         let local: SocketAddr = "127.0.0.1:8081".parse().unwrap();
         let mut headers = HeaderMap::new();
-        let origin: Uri = "/".parse().unwrap();
-        assert_eq!(host(&origin, &headers, local), "127.0.0.1:8081");
-        let absolute: Uri = "https://db.example:9/".parse().unwrap();
-        assert_eq!(host(&absolute, &headers, local), "db.example:9");
+        let head = |uri: &str, headers: &HeaderMap| Head::new(&uri.parse().unwrap(), headers);
+        assert_eq!(host(&head("/", &headers), local), "127.0.0.1:8081");
+        assert_eq!(host(&head("https://db.example:9/", &headers), local), "db.example:9");
         headers.insert(http::header::HOST, http::HeaderValue::from_static("a.example"));
-        assert_eq!(host(&origin, &headers, local), "a.example");
+        assert_eq!(host(&head("/", &headers), local), "a.example");
     }
 }

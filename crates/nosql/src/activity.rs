@@ -1,6 +1,5 @@
 //! The id by which a request is found again, in the client's log and in ours.
 
-use http::HeaderValue;
 use partita_model::Entropy;
 
 use crate::headers::{self, Headers};
@@ -12,19 +11,17 @@ const BYTES_MAX: usize = 128;
 /// The client's activity id, or a new GUID for one that sent none. Visible ASCII in any case.
 #[derive(Debug)]
 pub(crate) enum ActivityId {
-    Sent(HeaderValue),
-    Made(Text),
+    Short(Text),
+    Long(String),
 }
 
 impl ActivityId {
     pub(crate) fn of(headers: Headers<'_>, entropy: &dyn Entropy) -> ActivityId {
-        match headers.value(&headers::ACTIVITY_ID) {
-            Some(value)
-                if !value.is_empty() && value.len() <= BYTES_MAX && value.to_str().is_ok() =>
-            {
-                ActivityId::Sent(value.clone())
-            }
-            _ => ActivityId::new(entropy),
+        match headers.ascii(&headers::ACTIVITY_ID) {
+            None | Some("") => ActivityId::new(entropy),
+            Some(sent) if sent.len() <= Text::BYTES_MAX => ActivityId::Short(Text::new().str(sent)),
+            Some(sent) if sent.len() <= BYTES_MAX => ActivityId::Long(sent.to_owned()),
+            Some(_) => ActivityId::new(entropy),
         }
     }
 
@@ -33,24 +30,17 @@ impl ActivityId {
         // Version 4, variant 1: random.
         let (high, low) = (high & !0xF000 | 0x4000, low & !(0b11 << 62) | 1 << 63);
         let guid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-        ActivityId::Made(Text::new().guid(&guid))
+        ActivityId::Short(Text::new().guid(&guid))
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match self {
-            ActivityId::Sent(value) => value.as_bytes(),
-            ActivityId::Made(text) => text.as_bytes(),
+            ActivityId::Short(text) => text.as_bytes(),
+            ActivityId::Long(text) => text.as_bytes(),
         }
     }
 
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
-    }
-
-    pub(crate) fn value(&self) -> HeaderValue {
-        match self {
-            ActivityId::Sent(value) => value.clone(),
-            ActivityId::Made(text) => text.value(),
-        }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn authenticate(
     address: &Address<'_>,
     window: Window,
 ) -> Result<Access, Failure> {
-    let authorization = text(headers, &http::header::AUTHORIZATION);
+    let authorization = headers.ascii(&http::header::AUTHORIZATION);
     let keys = &trust.keys;
     if let Some(token) = authorization.filter(|text| is_resource_token(text)) {
         return token::read(&keys.verify_token(token, window.now_unix_seconds)?);
@@ -66,8 +66,8 @@ pub(crate) fn authenticate(
             verb: method.as_str(),
             resource_type,
             links,
-            date: text(headers, &headers::DATE).unwrap_or_default(),
-            http_date: text(headers, &http::header::DATE).unwrap_or_default(),
+            date: headers.ascii(&headers::DATE).unwrap_or_default(),
+            http_date: headers.ascii(&http::header::DATE).unwrap_or_default(),
         };
         let now = window.signed_unix_seconds;
         match keys.verify(authorization, &signed, now, window.skew_seconds_max) {
@@ -82,7 +82,7 @@ pub(crate) fn authenticate(
 
 /// The issuer that may have signed the request's token with a key that is not known here yet.
 pub(crate) fn unknown_key<'t>(trust: &'t Trust, headers: Headers<'_>) -> Option<&'t Issuer> {
-    let authorization = text(headers, &http::header::AUTHORIZATION);
+    let authorization = headers.ascii(&http::header::AUTHORIZATION);
     let token = authorization.filter(|text| is_bearer_token(text))?;
     auth::unknown_key(&trust.issuers, token)
 }
@@ -94,13 +94,10 @@ fn access_of(principal: Principal) -> Access {
     }
 }
 
-fn text<'a>(headers: Headers<'a>, name: &http::HeaderName) -> Option<&'a str> {
-    headers.value(name).and_then(|value| value.to_str().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use http::{HeaderMap, HeaderValue};
+    use partita_gateway::Head;
     use partita_gateway::auth::{Key, Keys};
     use partita_model::Value;
 
@@ -120,9 +117,9 @@ mod tests {
             headers.insert(name, value);
         }
         let method = text(row, "verb").parse().unwrap();
-        let uri = text(row, "path").parse().unwrap();
+        let head = Head::new(&text(row, "path").parse().unwrap(), &headers);
         let trust = Trust::of_keys(keys.clone());
-        authenticate(&trust, &method, Headers::new(&headers), &Address::new(&uri), window)
+        authenticate(&trust, &method, Headers::new(&head), &Address::new(&head), window)
     }
 
     fn window(now: u64, skew_seconds_max: u64) -> Window {
@@ -167,13 +164,15 @@ mod tests {
     fn a_path_that_does_not_decode_tells_nothing_without_authorization() {
         let window = window(SIGNED_AT, 0);
         let keys = Trust::default();
-        let uri = http::Uri::from_static("/dbs/%ff");
-        let address = Address::new(&uri);
+        let refused = |headers: &HeaderMap| {
+            let head = Head::new(&http::Uri::from_static("/dbs/%ff"), headers);
+            let (headers, address) = (Headers::new(&head), Address::new(&head));
+            let refused = authenticate(&keys, &Method::GET, headers, &address, window);
+            refused.unwrap_err().status.as_u16()
+        };
         let mut headers = HeaderMap::new();
-        let refused = authenticate(&keys, &Method::GET, Headers::new(&headers), &address, window);
-        assert_eq!(refused.unwrap_err().status.as_u16(), 401);
+        assert_eq!(refused(&headers), 401);
         headers.insert(http::header::AUTHORIZATION, HeaderValue::from_static("x"));
-        let refused = authenticate(&keys, &Method::GET, Headers::new(&headers), &address, window);
-        assert_eq!(refused.unwrap_err().status.as_u16(), 400);
+        assert_eq!(refused(&headers), 400);
     }
 }

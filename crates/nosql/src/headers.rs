@@ -3,8 +3,9 @@
 //! A reader answers `None` for an absent header and a clear 400 for one that makes no sense;
 //! nothing is guessed. Booleans come as `True`, `true` and `TRUE`, depending on the SDK.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderName;
 use partita_engine::{Demand, EtagPattern, Indexing, KeyRequired, PageRequest, Priority};
+use partita_gateway::Head;
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 
 use crate::long_poll::WAIT_SECONDS_MAX;
@@ -117,9 +118,6 @@ pub(crate) const INDEX_UTILIZATION: HeaderName =
     HeaderName::from_static("x-ms-cosmos-index-utilization");
 pub(crate) const QUERY_EXECUTION_INFO: HeaderName =
     HeaderName::from_static("x-ms-cosmos-query-execution-info");
-pub(crate) const SCHEMA_VERSION: HeaderName = HeaderName::from_static("x-ms-schemaversion");
-pub(crate) const SERVICE_VERSION: HeaderName = HeaderName::from_static("x-ms-serviceversion");
-pub(crate) const GATEWAY_VERSION: HeaderName = HeaderName::from_static("x-ms-gatewayversion");
 
 /// The API versions of the service, oldest first.
 const VERSIONS: [&str; 21] = [
@@ -150,40 +148,23 @@ const VERSIONS: [&str; 21] = [
 const KEY_REQUIRED_SINCE: &str = "2018-12-31";
 
 /// A request's headers.
-///
-/// A request is asked for some twenty headers and has a few of them. To look up one that is not
-/// there, the map would hash its name; a sieve, filled once, knows most of these without.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Headers<'a> {
-    map: &'a HeaderMap,
-    sieve: [u64; SIEVE_WORDS],
-}
-
-const SIEVE_WORDS: usize = 4;
+pub(crate) struct Headers<'a>(&'a Head);
 
 impl<'a> Headers<'a> {
-    pub(crate) fn new(map: &'a HeaderMap) -> Headers<'a> {
-        let mut sieve = [0; SIEVE_WORDS];
-        for name in map.keys() {
-            let (word, bit) = sieve_place(name);
-            sieve[word] |= bit;
-        }
-        Headers { map, sieve }
+    pub(crate) fn new(head: &'a Head) -> Headers<'a> {
+        Headers(head)
     }
 
-    /// The header as it was sent.
-    pub(crate) fn value(self, name: &HeaderName) -> Option<&'a HeaderValue> {
-        let (word, bit) = sieve_place(name);
-        if self.sieve[word] & bit == 0 {
-            return None;
-        }
-        self.map.get(name)
+    /// The header as it was sent, if it is plain ASCII.
+    pub(crate) fn ascii(self, name: &HeaderName) -> Option<&'a str> {
+        self.0.text(name)
     }
 
     /// The header's text; an empty one counts as absent.
     pub(crate) fn text(self, name: &HeaderName) -> Result<Option<&'a str>> {
-        let Some(value) = self.value(name) else { return Ok(None) };
-        match std::str::from_utf8(value.as_bytes()) {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        match std::str::from_utf8(value) {
             Ok("") => Ok(None),
             Ok(text) => Ok(Some(text)),
             Err(_) => Err(Error::bad_request(format!("The header {name} is not valid UTF-8."))),
@@ -331,14 +312,6 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Where a name falls in the sieve: the length and two letters tell most names apart.
-fn sieve_place(name: &HeaderName) -> (usize, u64) {
-    let text = name.as_str().as_bytes();
-    let letter = |at: usize| text.get(at).copied().map_or(0, usize::from);
-    let mark = text.len() * 13 + letter(text.len() / 2) * 5 + letter(text.len().wrapping_sub(2));
-    (mark / 64 % SIEVE_WORDS, 1 << (mark % 64))
-}
-
 /// An ETag as a client writes it: the quotes may be missing.
 pub(crate) fn etag_pattern(text: &str) -> EtagPattern {
     match text.trim() {
@@ -355,20 +328,19 @@ pub(crate) fn bad_value(name: &HeaderName, value: &str, rule: &str) -> Error {
     Error::bad_request(format!("The value '{value}' of the header {name} {rule}."))
 }
 
-/// Sets a header to a text that was made at run time. Text that no header can carry is left out:
-/// half a header would mislead more than none.
-pub(crate) fn put(headers: &mut HeaderMap, name: HeaderName, text: impl Into<String>) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text.into())) {
-        headers.insert(name, value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderValue, Uri};
+
     use super::*;
 
-    fn with(name: HeaderName, value: &str) -> HeaderMap {
-        HeaderMap::from_iter([(name, HeaderValue::from_bytes(value.as_bytes()).unwrap())])
+    fn head(map: &HeaderMap) -> Head {
+        Head::new(&Uri::from_static("/"), map)
+    }
+
+    fn with(name: HeaderName, value: &str) -> Head {
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        head(&HeaderMap::from_iter([(name, value)]))
     }
 
     #[test]
@@ -386,7 +358,7 @@ mod tests {
         assert_eq!(required("2018-09-17"), Ok(KeyRequired::No));
         assert_eq!(required("2018-12-31"), Ok(KeyRequired::Yes));
         assert_eq!(required("2024-06-06"), Ok(KeyRequired::Yes));
-        assert_eq!(Headers::new(&HeaderMap::new()).key_required(), Ok(KeyRequired::Yes));
+        assert_eq!(Headers::new(&head(&HeaderMap::new())).key_required(), Ok(KeyRequired::Yes));
         let error = required("2019-01-01").unwrap_err();
         assert!(error.message.contains("2020-07-15"), "{error}");
     }
@@ -486,7 +458,7 @@ mod tests {
             PARTITION_KEY,
             HeaderValue::from_bytes(b"[\"\xff\"]").unwrap(),
         )]);
-        let error = Headers::new(&map).partition_key().unwrap_err();
+        let error = Headers::new(&head(&map)).partition_key().unwrap_err();
         assert!(error.message.contains("x-ms-documentdb-partitionkey"), "{error}");
     }
 }

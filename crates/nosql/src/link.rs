@@ -15,10 +15,10 @@
 
 use std::borrow::Cow;
 
-use http::Uri;
 use partita_engine::{
     ContainerPath, DatabasePath, EncryptionKeyPath, PermissionPath, ScriptPath, UserPath,
 };
+use partita_gateway::Head;
 use partita_model::{DatabaseRid, Error, Result, ScriptKind};
 
 use crate::admin::{self, AdminLink};
@@ -87,15 +87,13 @@ pub(crate) struct Signing<'a> {
 
 impl<'a> Address<'a> {
     /// Takes the path of a request apart, and for an item also what follows a question mark.
-    pub(crate) fn new(uri: &'a Uri) -> Address<'a> {
-        let address = Address::of_path(uri.path());
-        let Some(target) = uri.path_and_query().filter(|target| target.query().is_some()) else {
-            return address;
-        };
+    pub(crate) fn new(head: &'a Head) -> Address<'a> {
+        let address = Address::of_path(head.path());
+        let Some(query) = head.query() else { return address };
         let is_item = matches!(address.segments.as_slice(), ["dbs", _, "colls", _, "docs", _]);
-        match is_item && !uri.path().ends_with('/') {
-            true => Address::of_path(target.as_str()),
-            false => Address { query: uri.query(), ..address },
+        match is_item && !address.path.ends_with('/') {
+            true => Address::of_path(head.path_and_query()),
+            false => Address { query: Some(query), ..address },
         }
     }
 
@@ -457,7 +455,8 @@ mod tests {
 
     #[test]
     fn a_question_mark_belongs_to_an_items_id_and_to_nothing_else() {
-        let link = |target: &str| Address::new(&target.parse().unwrap()).link().unwrap();
+        let head = |target: &str| Head::new(&target.parse().unwrap(), &http::HeaderMap::new());
+        let link = |target: &str| Address::new(&head(target)).link().unwrap();
         let item = |id: &str| Link::Item { container: container("d", "c"), id: id.into() };
         assert_eq!(link("/dbs/d/colls/c/docs/a?b"), item("a?b"));
         assert_eq!(link("/dbs/d/colls/c/docs/a%20?%20b?"), item("a ? b?"));
@@ -465,7 +464,7 @@ mod tests {
         assert_eq!(link("/dbs/d/colls/c/docs/a/?b"), item("a"));
         assert_eq!(link("/dbs/d/colls/c/docs?b"), Link::Items(container("d", "c")));
         assert_eq!(link("/dbs/d?b"), Link::Database(DatabasePath("d".into())));
-        let target: Uri = "/dbs/d/colls/c/docs/a?b".parse().unwrap();
+        let target = head("/dbs/d/colls/c/docs/a?b");
         let signing = Address::new(&target).signing().unwrap();
         assert_eq!(signing.links, ["dbs/d/colls/c/docs/a?b"]);
     }

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{Method, StatusCode, header};
 use partita_engine::{
     Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
 };
 use partita_gateway::{
-    Answer, Delivery, Door, JobLength, Pool, PoolError, Refusal, Request, Response, Shutdown,
-    Telemetry,
+    Answer, Delivery, Door, JobLength, Lines, Pool, PoolError, Refusal, Request, Response,
+    Shutdown, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -158,13 +158,13 @@ impl NoSqlDoor {
             if failure.status.is_server_error() {
                 log_failure(&failure, operation, activity_id);
             }
-            response::failure(&failure, headers, activity_id, request.uri.path())
+            response::failure(&failure, headers, activity_id, request.head.path())
         });
         audit::note(&Answered {
             who: told.who.as_ref(),
             operation,
             method: &request.method,
-            path: request.uri.path(),
+            path: request.head.path(),
             peer: request.peer,
             status: response.status,
             activity_id,
@@ -190,14 +190,14 @@ impl NoSqlDoor {
         attempt: Attempt,
         told: &mut Told,
     ) -> Result<Begun, Box<Failed>> {
-        let Request { method, uri, .. } = request;
-        if let Some(target) = controls::route(uri.path()) {
+        let Request { method, head, .. } = request;
+        if let Some(target) = controls::route(head.path()) {
             told.operation = "Controls";
             told.administers = *method != Method::GET;
             let controls = self.settings.controls.as_ref().ok_or_else(controls::switched_off)?;
             return Ok(Begun::Answered(controls.answer(&target, request, &body)?));
         }
-        let address = Address::new(uri);
+        let address = Address::new(head);
         let trust = self.settings.credentials.glance();
         let asker = Asker { request, headers, address: &address };
         let access = match self.authenticate(&trust, asker, Duration::ZERO) {
@@ -218,7 +218,7 @@ impl NoSqlDoor {
             Call::Account => {
                 told.operation = "ReadAccount";
                 let document = account::document(&self.endpoint(request).to_string(), account);
-                let response = response::with_body(StatusCode::OK, HeaderMap::new(), document);
+                let response = response::with_body(StatusCode::OK, Lines::new(), document);
                 return Ok(Begun::Answered(response));
             }
         };
@@ -230,7 +230,7 @@ impl NoSqlDoor {
                 return Err(failure.into());
             }
             if strike.unserved {
-                let response = response::empty(StatusCode::OK, HeaderMap::new());
+                let response = response::empty(StatusCode::OK, Lines::new());
                 return Ok(Begun::Answered(response));
             }
         }
@@ -249,12 +249,12 @@ impl NoSqlDoor {
         request: &Request,
         told: &mut Told,
     ) -> Result<Response, Box<Failed>> {
-        let headers = Headers::new(&request.headers);
+        let headers = Headers::new(&request.head);
         loop {
             match begun {
                 Begun::Answered(response) => return Ok(response),
                 Begun::Waits(call, trust) => {
-                    let address = Address::new(&request.uri);
+                    let address = Address::new(&request.head);
                     let asker = Asker { request, headers, address: &address };
                     return self.perform(*call, asker, &trust, told).await;
                 }
@@ -305,7 +305,7 @@ impl NoSqlDoor {
     ) -> Option<Strike> {
         let controls = self.settings.controls.as_ref()?;
         let (database, container) = address.names();
-        let client = headers.value(&header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let client = headers.ascii(&header::USER_AGENT);
         let subject = Subject {
             database: database.as_deref(),
             container: container.as_deref(),
@@ -363,7 +363,7 @@ impl NoSqlDoor {
         told.charge = reply.charge;
         let nanos = self.nanos().saturating_sub(told.started_nanos);
         let location = (request.method == Method::GET)
-            .then(|| Location { endpoint: self.endpoint(request), path: request.uri.path() });
+            .then(|| Location { endpoint: self.endpoint(request), path: request.head.path() });
         let tokens = Issuer { keys: &trust.keys, clock: &*self.clock };
         let activity_id = &told.activity_id;
         let frame = Frame { address, activity_id, location, nanos, tokens, shape, statistics };
@@ -436,7 +436,7 @@ impl NoSqlDoor {
 impl Door for NoSqlDoor {
     fn handle(&self, mut request: Request) -> Answer<'_> {
         let body = std::mem::take(&mut request.body);
-        let headers = Headers::new(&request.headers);
+        let headers = Headers::new(&request.head);
         let mut told = Told::nothing(ActivityId::of(headers, &*self.entropy), self.nanos());
         match self.begin(&request, headers, body, Attempt::First, &mut told) {
             Ok(Begun::Answered(response)) => {
@@ -465,7 +465,7 @@ impl Door for NoSqlDoor {
         let failure = Failure::from(Error::new(kind, message));
         let activity_id = ActivityId::new(&*self.entropy);
         let text = activity_id.as_str();
-        let mut response = response::failure(&failure, HeaderMap::new(), text, "");
+        let mut response = response::failure(&failure, Lines::new(), text, "");
         response::seal(&mut response, &activity_id, Charge::default(), 0);
         response
     }

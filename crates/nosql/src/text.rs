@@ -4,11 +4,7 @@
 //! more time than looking up the item, and a `String` with room to spare costs a second allocation
 //! when it becomes a header; here a text grows on the stack and is copied once.
 
-use http::HeaderValue;
 use partita_model::{Charge, Etag};
-
-/// The longest text is a quoted GUID of 38 characters, or a session token of 34.
-const BYTES_MAX: usize = 48;
 
 /// A byte in hexadecimal.
 const HEX: [[u8; 2]; 256] = {
@@ -25,13 +21,16 @@ const HEX: [[u8; 2]; 256] = {
 /// A text in the making.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
-    bytes: [u8; BYTES_MAX],
+    bytes: [u8; Text::BYTES_MAX],
     len: usize,
 }
 
 impl Text {
+    /// The longest text is a quoted GUID of 38 characters, or a session token of 34.
+    pub(crate) const BYTES_MAX: usize = 48;
+
     pub(crate) fn new() -> Text {
-        Text { bytes: [0; BYTES_MAX], len: 0 }
+        Text { bytes: [0; Text::BYTES_MAX], len: 0 }
     }
 
     pub(crate) fn str(self, text: &str) -> Text {
@@ -69,11 +68,6 @@ impl Text {
         self.ascii(&text)
     }
 
-    pub(crate) fn value(&self) -> HeaderValue {
-        HeaderValue::from_bytes(self.as_bytes())
-            .expect("texts are made of printable ASCII characters")
-    }
-
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -88,6 +82,17 @@ impl Text {
         }
         self
     }
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+/// A number.
+pub(crate) fn number(number: impl Into<u64>) -> Text {
+    Text::new().number(number.into())
 }
 
 /// An ETag in its quotes.
@@ -120,34 +125,34 @@ mod tests {
     #[test]
     fn numbers_are_written_as_the_standard_library_writes_them() {
         for number in [0, 1, 9, 10, 99, 100, 12_345, u64::from(u32::MAX), u64::MAX] {
-            assert_eq!(Text::new().number(number).value(), number.to_string());
+            assert_eq!(Text::new().number(number).as_bytes(), number.to_string().as_bytes());
         }
-        assert_eq!(Text::new().digits(7, 3).value(), "007");
-        assert_eq!(Text::new().digits(1_234, 3).value(), "1234");
+        assert_eq!(Text::new().digits(7, 3).as_bytes(), "007".as_bytes());
+        assert_eq!(Text::new().digits(1_234, 3).as_bytes(), "1234".as_bytes());
     }
 
     #[test]
     fn etags_are_written_as_the_model_writes_them() {
         let tag = Etag([0, 1, 0x7f, 0x80, 0xff, 5, 6, 7, 8, 9, 0xab, 11, 12, 13, 14, 0xf0]);
-        assert_eq!(etag(&tag).value(), tag.quoted());
+        assert_eq!(etag(&tag).as_bytes(), tag.quoted().as_bytes());
     }
 
     #[test]
     fn charges_are_written_as_the_model_writes_them() {
         for ru in [0.0, 1.0, 1.1, 5.71, 2.999, 10.05, 0.125, 400.5, 1_234.56, 100.0] {
-            assert_eq!(charge(Charge(ru)).value(), Charge(ru).to_string());
+            assert_eq!(charge(Charge(ru)).as_bytes(), Charge(ru).to_string().as_bytes());
         }
     }
 
     #[test]
     fn durations_are_decimal_milliseconds() {
-        assert_eq!(millis(0).value(), "0.000");
-        assert_eq!(millis(1_234_567).value(), "1.234");
-        assert_eq!(millis(2_000_000_999).value(), "2000.000");
+        assert_eq!(millis(0).as_bytes(), "0.000".as_bytes());
+        assert_eq!(millis(1_234_567).as_bytes(), "1.234".as_bytes());
+        assert_eq!(millis(2_000_000_999).as_bytes(), "2000.000".as_bytes());
     }
 
     #[test]
     fn a_text_that_is_too_long_is_cut() {
-        assert_eq!(Text::new().str(&"x".repeat(100)).value().len(), BYTES_MAX);
+        assert_eq!(Text::new().str(&"x".repeat(100)).as_bytes().len(), Text::BYTES_MAX);
     }
 }

@@ -20,6 +20,9 @@ pub(crate) const DEFAULT_PORT: u16 = 8081;
 
 const DEFAULT_DATA_DIR: &str = "./partita-data";
 
+/// One byte for ways to items for so many of the store's cache.
+const WAYS_SHARE: u64 = 16;
+
 /// A server as it was asked for.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -137,8 +140,20 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             announced_seconds: args.split_seconds_min,
             ..PartitionSettings::default()
         },
-        query: QuerySettings { parallelism: parallelism(), ..QuerySettings::default() },
+        query: query(args),
         ..EngineSettings::default()
+    }
+}
+
+/// The ways to items, which save reads of the store, get a part of what its cache gets.
+fn query(args: &ServeArgs) -> QuerySettings {
+    let usual = QuerySettings::default();
+    let cache_bytes = args.cache_mb.unwrap_or_default().saturating_mul(1024 * 1024);
+    let ways = usize::try_from(cache_bytes / WAYS_SHARE).unwrap_or(usize::MAX);
+    QuerySettings {
+        parallelism: parallelism(),
+        pointer_bytes_max: ways.max(usual.pointer_bytes_max),
+        ..usual
     }
 }
 

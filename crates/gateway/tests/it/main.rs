@@ -12,3 +12,4 @@ mod shutdown;
 mod slow;
 mod support;
 mod tls;
+mod wire;

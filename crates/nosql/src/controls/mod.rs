@@ -21,8 +21,8 @@ mod faults;
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, StatusCode, header};
-use partita_gateway::{Request, Response};
+use http::{Method, StatusCode, header};
+use partita_gateway::{Lines, Request, Response};
 use partita_model::{Clock, Entropy, Error, Object, Result, ShiftedClock, Value};
 
 use self::faults::Faults;
@@ -109,11 +109,11 @@ impl Controls {
             }
             (Target::Faults, &Method::DELETE) => {
                 self.faults.clear();
-                Ok(response::empty(StatusCode::NO_CONTENT, HeaderMap::new()))
+                Ok(response::empty(StatusCode::NO_CONTENT, Lines::new()))
             }
             (Target::Fault(id), &Method::DELETE) => {
                 self.faults.remove(id)?;
-                Ok(response::empty(StatusCode::NO_CONTENT, HeaderMap::new()))
+                Ok(response::empty(StatusCode::NO_CONTENT, Lines::new()))
             }
             (Target::Clock, &Method::POST) => {
                 self.advance(&read(request, body)?)?;
@@ -156,7 +156,7 @@ impl std::fmt::Debug for Controls {
 
 /// The body of a request that changes something.
 fn read(request: &Request, body: &[u8]) -> Result<Value> {
-    let kind = request.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = request.head.text(&header::CONTENT_TYPE);
     let is_json =
         |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json");
     if !kind.is_some_and(is_json) {
@@ -166,7 +166,7 @@ fn read(request: &Request, body: &[u8]) -> Result<Value> {
 }
 
 fn json(status: StatusCode, value: &Value) -> Response {
-    response::with_body(status, HeaderMap::new(), value.to_json())
+    response::with_body(status, Lines::new(), value.to_json())
 }
 
 #[cfg(test)]

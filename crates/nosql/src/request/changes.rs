@@ -45,7 +45,8 @@ fn since(headers: Headers<'_>) -> Result<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, HeaderName, HeaderValue};
+    use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+    use partita_gateway::Head;
     use partita_model::ErrorKind;
 
     use super::*;
@@ -57,7 +58,8 @@ mod tests {
             map.insert(name.clone(), HeaderValue::from_static(text));
         }
         let container = ContainerPath { database: "d".into(), container: "c".into() };
-        match changes(container, Headers::new(&map))? {
+        let head = Head::new(&Uri::from_static("/"), &map);
+        match changes(container, Headers::new(&head))? {
             Op::ReadChanges { request, .. } => Ok(*request),
             other => panic!("{other:?}"),
         }

@@ -62,6 +62,7 @@ pub(super) fn query(container: ContainerPath, incoming: &Incoming<'_>) -> Result
         token_bytes_max: token_bytes_max(headers)?,
         serving: serving(headers)?,
         plan_hint: PlanHint::Best,
+        explain: headers.flag(&headers::EXPLAIN)? || index_metrics(headers)?.is_some(),
     };
     Ok(Op::Query { container, query: Box::new(query) })
 }
@@ -78,21 +79,22 @@ pub(super) fn plan(container: ContainerPath, incoming: &Incoming<'_>) -> Result<
 
 /// What the client wants of the answer to a query or a plan.
 pub(super) fn shape(headers: Headers<'_>) -> Result<Shape> {
-    let index_metrics = if headers.flag(&headers::POPULATE_INDEX_METRICS_V2)? {
-        Some(IndexMetrics::V2)
-    } else if headers.flag(&headers::POPULATE_INDEX_METRICS)? {
-        Some(IndexMetrics::V1)
-    } else {
-        None
-    };
     let query = QueryShape {
         explain: headers.flag(&headers::EXPLAIN)?,
         metrics: headers.flag(&headers::POPULATE_QUERY_METRICS)?,
-        index_metrics,
+        index_metrics: index_metrics(headers)?,
         keyed: headers.partition_key()?.is_some_and(|key| !key.0.is_empty()),
         plan: headers.flag(&headers::IS_QUERY_PLAN)?,
     };
     Ok(Shape { query, ..Shape::default() })
+}
+
+/// The form in which the client wants index metrics, if it does.
+fn index_metrics(headers: Headers<'_>) -> Result<Option<IndexMetrics>> {
+    if headers.flag(&headers::POPULATE_INDEX_METRICS_V2)? {
+        return Ok(Some(IndexMetrics::V2));
+    }
+    Ok(headers.flag(&headers::POPULATE_INDEX_METRICS)?.then_some(IndexMetrics::V1))
 }
 
 /// How long a continuation may be.
@@ -146,12 +148,16 @@ fn parameters(body: &Value) -> Result<Vec<(String, Value)>> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, HeaderName, HeaderValue};
+    use http::{HeaderName, HeaderValue, Uri};
+    use partita_gateway::Head;
 
     use super::*;
 
-    fn with(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(name, text)| (name.clone(), HeaderValue::from_static(text))).collect()
+    fn with(pairs: &[(HeaderName, &'static str)]) -> Head {
+        let pair = |(name, text): &(HeaderName, &'static str)| {
+            (name.clone(), HeaderValue::from_static(text))
+        };
+        Head::new(&Uri::from_static("/"), &pairs.iter().map(pair).collect())
     }
 
     #[test]
@@ -201,7 +207,7 @@ mod tests {
             |text| token_bytes_max(Headers::new(&with(&[(headers::CONTINUATION_KB_MAX, text)])));
         assert_eq!(read("1"), Ok(Some(1024)));
         assert_eq!(read("0"), Ok(None));
-        assert_eq!(token_bytes_max(Headers::new(&HeaderMap::new())), Ok(None));
+        assert_eq!(token_bytes_max(Headers::new(&with(&[]))), Ok(None));
         assert!(read("-1").is_err() && read("x").is_err());
     }
 

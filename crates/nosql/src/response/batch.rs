@@ -3,24 +3,25 @@
 //! An item's text is copied into its element as it is stored.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::StatusCode;
 use partita_engine::{BatchDone, BatchResult};
-use partita_gateway::Response;
+use partita_gateway::{Lines, Response};
 use partita_model::{Charge, json};
 
 use super::{quoted, status_of, with_body};
 use crate::error::Failure;
 use crate::headers;
+use crate::text::number;
 
 /// Bytes of a result beside its item.
 const RESULT_BYTES: usize = 160;
 
-pub(super) fn reply(results: Vec<BatchResult>, mut headers: HeaderMap) -> Response {
+pub(super) fn reply(results: Vec<BatchResult>, mut headers: Lines) -> Response {
     let status = match results.iter().all(|result| result.result.is_ok()) {
         true => StatusCode::OK,
         false => StatusCode::MULTI_STATUS,
     };
-    headers.insert(headers::ITEM_COUNT, HeaderValue::from(results.len()));
+    headers.push(&headers::ITEM_COUNT, number(results.len() as u64));
     with_body(status, headers, body(results))
 }
 

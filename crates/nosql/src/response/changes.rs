@@ -6,22 +6,21 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use partita_engine::{ChangeKind, ChangedItem, Container, ItemBody, VersionChange};
-use partita_gateway::Response;
+use partita_gateway::{Lines, Response};
 use partita_model::{KeyPart, Object, PartitionKey, Value, with_lsn};
 
 use super::{empty, envelope, put_page, quoted, with_body};
-use crate::headers;
 
 /// A page. Clients stop at 304, so that is the end of the feed and nothing else.
 pub(super) fn page(
     (changes, etag, more): (&[ChangedItem], &str, bool),
     container: Option<&Container>,
-    mut headers: HeaderMap,
+    mut headers: Lines,
     wrapped: bool,
 ) -> Response {
-    headers::put(&mut headers, header::ETAG, quoted(etag));
+    headers.push(&header::ETAG, quoted(etag));
     put_page(&mut headers, changes.len(), None);
     if changes.is_empty() && !more {
         return empty(StatusCode::NOT_MODIFIED, headers);

@@ -15,11 +15,11 @@ mod query;
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 use partita_engine::{
     Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply, Served,
 };
-use partita_gateway::Response;
+use partita_gateway::{Lines, Response};
 use partita_model::{Charge, Etag, IndexingMode, Object, ScriptKind, Value};
 
 use crate::account::Endpoint;
@@ -29,23 +29,22 @@ use crate::headers;
 use crate::link::{Address, encode};
 use crate::request::Shape;
 use crate::session;
-use crate::text;
+use crate::text::{self, number};
 use crate::token::Issuer;
 
-/// Room for all headers of an item's response, so that the map never grows.
-const HEADERS_CAPACITY: usize = 24;
+/// Room for the headers of an answer, so that they are hardly ever moved.
+const HEADERS_BYTES: usize = 1024;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON: &str = "application/json";
 
 /// What every response tells in the same words.
-const EVERYWHERE: [(HeaderName, HeaderValue); 6] = [
-    (headers::VERSION, HeaderValue::from_static("2020-07-15")),
-    (headers::SCHEMA_VERSION, HeaderValue::from_static("1.19")),
-    (headers::SERVICE_VERSION, HeaderValue::from_static("version=2.14.0.0")),
-    (headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.0.0")),
-    (header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache")),
-    (header::SERVER, HeaderValue::from_static("Microsoft-HTTPAPI/2.0")),
-];
+const EVERYWHERE: &[u8] = b"\
+    x-ms-version: 2020-07-15\r\n\
+    x-ms-schemaversion: 1.19\r\n\
+    x-ms-serviceversion: version=2.14.0.0\r\n\
+    x-ms-gatewayversion: version=2.0.0\r\n\
+    cache-control: no-store, no-cache\r\n\
+    server: Microsoft-HTTPAPI/2.0\r\n";
 
 /// What the answer to a request refers to.
 pub(crate) struct Frame<'a> {
@@ -85,12 +84,12 @@ pub(crate) enum Answered {
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) failure: Failure,
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Lines,
 }
 
 impl<E: Into<Failure>> From<E> for Box<Failed> {
     fn from(error: E) -> Box<Failed> {
-        Box::new(Failed { failure: error.into(), headers: HeaderMap::new() })
+        Box::new(Failed { failure: error.into(), headers: Lines::new() })
     }
 }
 
@@ -103,14 +102,14 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Answered, Box<Fai
     }
     let mut response = other_reply(reply, frame)?;
     if let Some(location) = &frame.location {
-        let location = location.parts().concat();
-        headers::put(&mut response.headers, header::CONTENT_LOCATION, location);
+        let parts = location.parts().map(str::as_bytes);
+        response.headers.push_parts(&header::CONTENT_LOCATION, &parts);
     }
     Ok(Answered::Open(response))
 }
 
 fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>> {
-    let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
+    let mut headers = Lines::with_capacity(HEADERS_BYTES);
     let container = reply.container.as_deref();
     if let Some(served) = &reply.served {
         put_served(&mut headers, served);
@@ -120,7 +119,7 @@ fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>>
         put_owner(&mut headers, container, frame.address);
     }
     if let Some(log) = &reply.log {
-        headers::put(&mut headers, headers::SCRIPT_LOG, encode(log));
+        headers.push(&headers::SCRIPT_LOG, encode(log));
     }
     match reply.result {
         Ok(outcome) => Ok(success(outcome, container, headers, frame)),
@@ -136,13 +135,13 @@ fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>>
 /// it.
 pub(crate) fn failure(
     failure: &Failure,
-    mut headers: HeaderMap,
+    mut headers: Lines,
     activity_id: &str,
     path: &str,
 ) -> Response {
-    headers.insert(headers::SUBSTATUS, HeaderValue::from(failure.substatus));
+    headers.push(&headers::SUBSTATUS, number(failure.substatus));
     if let Some(retry_after_ms) = failure.retry_after_ms {
-        headers.insert(headers::RETRY_AFTER_MS, HeaderValue::from(retry_after_ms));
+        headers.push(&headers::RETRY_AFTER_MS, number(retry_after_ms));
     }
     with_body(failure.status, headers, failure.body(activity_id, path))
 }
@@ -150,28 +149,26 @@ pub(crate) fn failure(
 /// A response with a JSON body.
 pub(crate) fn with_body(
     status: StatusCode,
-    mut headers: HeaderMap,
+    mut headers: Lines,
     body: impl Into<Bytes>,
 ) -> Response {
-    headers.insert(header::CONTENT_TYPE, JSON);
+    headers.push(&header::CONTENT_TYPE, JSON);
     Response::with_headers(status, headers, body)
 }
 
 /// What every response tells.
 pub(crate) fn seal(response: &mut Response, activity_id: &ActivityId, charge: Charge, nanos: u64) {
     let headers = &mut response.headers;
-    headers.insert(headers::ACTIVITY_ID, activity_id.value());
-    headers.insert(headers::REQUEST_CHARGE, text::charge(charge).value());
-    headers.insert(headers::REQUEST_DURATION, text::millis(nanos).value());
-    for (name, value) in EVERYWHERE {
-        headers.insert(name, value);
-    }
+    headers.push(&headers::ACTIVITY_ID, activity_id.as_bytes());
+    headers.push(&headers::REQUEST_CHARGE, text::charge(charge));
+    headers.push(&headers::REQUEST_DURATION, text::millis(nanos));
+    headers.push_written(EVERYWHERE);
 }
 
 fn success(
     outcome: Outcome,
     container: Option<&Container>,
-    mut headers: HeaderMap,
+    mut headers: Lines,
     frame: &Frame<'_>,
 ) -> Response {
     match outcome {
@@ -228,7 +225,7 @@ fn success(
 fn resource(
     outcome: Outcome,
     container: Option<&Container>,
-    headers: HeaderMap,
+    headers: Lines,
     frame: &Frame<'_>,
 ) -> Response {
     match outcome {
@@ -289,21 +286,21 @@ fn scripts_name(kind: ScriptKind) -> &'static str {
     }
 }
 
-fn not_modified(etag: &str, mut headers: HeaderMap) -> Response {
-    headers::put(&mut headers, header::ETAG, quoted(etag));
+fn not_modified(etag: &str, mut headers: Lines) -> Response {
+    headers.push(&header::ETAG, quoted(etag));
     empty(StatusCode::NOT_MODIFIED, headers)
 }
 
-fn ok(headers: HeaderMap, body: impl Into<Bytes>) -> Response {
+fn ok(headers: Lines, body: impl Into<Bytes>) -> Response {
     with_body(StatusCode::OK, headers, body)
 }
 
 /// A split or merge that goes on after the answer.
-fn planned(parents: &[u32], children: &[u32], headers: HeaderMap) -> Response {
+fn planned(parents: &[u32], children: &[u32], headers: Lines) -> Response {
     with_body(StatusCode::ACCEPTED, headers, admin::planned(parents, children))
 }
 
-pub(crate) fn empty(status: StatusCode, headers: HeaderMap) -> Response {
+pub(crate) fn empty(status: StatusCode, headers: Lines) -> Response {
     Response::with_headers(status, headers, Bytes::new())
 }
 
@@ -314,14 +311,8 @@ fn status_of(change: Change) -> StatusCode {
     }
 }
 
-fn item(
-    etag: &Etag,
-    body: ItemBody,
-    change: Change,
-    mut headers: HeaderMap,
-    shape: Shape,
-) -> Response {
-    headers.insert(header::ETAG, text::etag(etag).value());
+fn item(etag: &Etag, body: ItemBody, change: Change, mut headers: Lines, shape: Shape) -> Response {
+    headers.push(&header::ETAG, text::etag(etag));
     if shape.minimal && change != Change::None {
         return empty(status_of(change), headers);
     }
@@ -329,41 +320,41 @@ fn item(
 }
 
 /// A database, container or offer.
-fn one(etag: &Etag, body: &Value, change: Change, mut headers: HeaderMap) -> Response {
-    headers.insert(header::ETAG, text::etag(etag).value());
+fn one(etag: &Etag, body: &Value, change: Change, mut headers: Lines) -> Response {
+    headers.push(&header::ETAG, text::etag(etag));
     with_body(status_of(change), headers, body.to_json())
 }
 
-fn one_offer(offer: &Offer, change: Change, mut headers: HeaderMap) -> Response {
+fn one_offer(offer: &Offer, change: Change, mut headers: Lines) -> Response {
     let pending = if offer.observed.replace_pending { "true" } else { "false" };
-    headers.insert(headers::OFFER_REPLACE_PENDING, HeaderValue::from_static(pending));
-    headers.insert(headers::MIN_THROUGHPUT, HeaderValue::from(offer.observed.minimum_ru));
+    headers.push(&headers::OFFER_REPLACE_PENDING, pending);
+    headers.push(&headers::MIN_THROUGHPUT, number(offer.observed.minimum_ru));
     one(&offer.etag, &offer.to_value(), change, headers)
 }
 
 fn container_reply(
     container: Option<&Container>,
     (change, index_progress): (Change, u8),
-    mut headers: HeaderMap,
+    mut headers: Lines,
     frame: &Frame<'_>,
 ) -> Response {
     let Some(container) = container else {
         return empty(status_of(change), headers);
     };
     // Java clients make the container's path of its owner's.
-    headers::put(&mut headers, headers::CONTENT_PATH, container.rid.database.to_string());
+    headers.push(&headers::CONTENT_PATH, container.rid.database.to_string());
     let owner = format!("dbs/{}", encode(&container.database.name));
-    headers::put(&mut headers, headers::ALT_CONTENT_PATH, owner);
+    headers.push(&headers::ALT_CONTENT_PATH, owner);
     let mut body = container.to_value();
     if frame.shape.quota {
-        let progress = HeaderValue::from(u16::from(index_progress));
+        let progress = number(index_progress);
         if container.definition.indexing.mode() == IndexingMode::Lazy {
-            headers.insert(headers::LAZY_INDEX_PROGRESS, progress.clone());
+            headers.push(&headers::LAZY_INDEX_PROGRESS, progress);
         }
-        headers.insert(headers::INDEX_PROGRESS, progress);
+        headers.push(&headers::INDEX_PROGRESS, progress);
         if let Some(statistics) = &frame.statistics {
-            headers::put(&mut headers, headers::RESOURCE_QUOTA, partitions::QUOTA);
-            headers::put(&mut headers, headers::RESOURCE_USAGE, partitions::usage(statistics));
+            headers.push(&headers::RESOURCE_QUOTA, partitions::QUOTA);
+            headers.push(&headers::RESOURCE_USAGE, partitions::usage(statistics));
         }
     }
     if let (true, Some(statistics), Value::Object(body)) =
@@ -378,10 +369,10 @@ fn ranges(
     etag: &str,
     changed: Option<&Container>,
     since: Option<RangesSeen>,
-    mut headers: HeaderMap,
+    mut headers: Lines,
 ) -> Response {
     let etag = quoted(etag);
-    headers::put(&mut headers, header::ETAG, etag.clone());
+    headers.push(&header::ETAG, etag.clone());
     let Some(container) = changed else {
         return empty(StatusCode::NOT_MODIFIED, headers);
     };
@@ -395,7 +386,7 @@ fn feed(
     kind: &str,
     rows: Vec<Value>,
     continuation: Option<String>,
-    mut headers: HeaderMap,
+    mut headers: Lines,
 ) -> Response {
     put_page(&mut headers, rows.len(), continuation);
     let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
@@ -423,35 +414,35 @@ fn envelope<T: AsRef<[u8]>>(rows: &[T], container: Option<&Container>) -> Bytes 
     body.freeze()
 }
 
-fn put_page(headers: &mut HeaderMap, count: usize, continuation: Option<String>) {
-    headers.insert(headers::ITEM_COUNT, HeaderValue::from(count));
+fn put_page(headers: &mut Lines, count: usize, continuation: Option<String>) {
+    headers.push(&headers::ITEM_COUNT, number(count as u64));
     if let Some(continuation) = continuation {
-        headers::put(headers, headers::CONTINUATION, continuation);
+        headers.push(&headers::CONTINUATION, continuation);
     }
 }
 
 /// Which partition served the request and how far it was. There is one replica, so every way of
 /// counting LSNs gives the same number.
-fn put_served(headers: &mut HeaderMap, served: &Served) {
-    let lsn = HeaderValue::from(served.lsn.0);
-    headers.insert(headers::RANGE_ID, HeaderValue::from(served.range_id));
-    headers.insert(headers::SESSION_TOKEN, session::token(served).value());
-    headers.insert(headers::GLOBAL_COMMITTED_LSN, lsn.clone());
-    headers.insert(headers::QUORUM_ACKED_LSN, lsn.clone());
-    headers.insert(headers::LOCAL_LSN, lsn.clone());
-    headers.insert(headers::QUORUM_ACKED_LOCAL_LSN, lsn.clone());
-    headers.insert(headers::LSN, lsn);
+fn put_served(headers: &mut Lines, served: &Served) {
+    let lsn = number(served.lsn.0);
+    headers.push(&headers::RANGE_ID, number(served.range_id));
+    headers.push(&headers::SESSION_TOKEN, session::token(served));
+    headers.push(&headers::GLOBAL_COMMITTED_LSN, lsn);
+    headers.push(&headers::QUORUM_ACKED_LSN, lsn);
+    headers.push(&headers::LOCAL_LSN, lsn);
+    headers.push(&headers::QUORUM_ACKED_LOCAL_LSN, lsn);
+    headers.push(&headers::LSN, lsn);
     if let Some(item_lsn) = served.item_lsn {
-        let item_lsn = HeaderValue::from(item_lsn.0);
-        headers.insert(headers::ITEM_LSN, item_lsn.clone());
-        headers.insert(headers::ITEM_LOCAL_LSN, item_lsn);
+        let item_lsn = number(item_lsn.0);
+        headers.push(&headers::ITEM_LSN, item_lsn);
+        headers.push(&headers::ITEM_LOCAL_LSN, item_lsn);
     }
 }
 
 /// The container, by resource id and by name.
-fn put_owner(headers: &mut HeaderMap, container: &Container, address: &Address<'_>) {
-    headers::put(headers, headers::CONTENT_PATH, container.rid.to_text());
-    headers::put(headers, headers::ALT_CONTENT_PATH, alternative_path(container, address));
+fn put_owner(headers: &mut Lines, container: &Container, address: &Address<'_>) {
+    headers.push(&headers::CONTENT_PATH, container.rid.to_text());
+    headers.push(&headers::ALT_CONTENT_PATH, alternative_path(container, address).as_bytes());
 }
 
 /// The container by name. Clients find their session by the name as they wrote it, so a path that

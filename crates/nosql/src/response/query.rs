@@ -5,9 +5,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use partita_engine::{Container, IndexUse, LeafReport, QueryReport, TieOrder};
-use partita_gateway::Response;
+use partita_gateway::{Lines, Response};
 use partita_model::{Object, PropertyPath, Value};
 
 use super::{envelope, put_page, with_body};
@@ -24,7 +24,7 @@ pub(super) fn rows(
     continuation: Option<String>,
     report: &QueryReport,
     container: Option<&Container>,
-    mut headers: HeaderMap,
+    mut headers: Lines,
     shape: QueryShape,
 ) -> Response {
     if shape.explain {
@@ -32,14 +32,14 @@ pub(super) fn rows(
     }
     put_page(&mut headers, rows.len(), continuation);
     if let Some(order) = report.tie_order {
-        headers::put(&mut headers, headers::QUERY_EXECUTION_INFO, execution_info(order));
+        headers.push(&headers::QUERY_EXECUTION_INFO, execution_info(order));
     }
     if shape.metrics {
-        headers::put(&mut headers, headers::QUERY_METRICS, metrics(report));
+        headers.push(&headers::QUERY_METRICS, metrics(report));
     }
     if let Some(form) = shape.index_metrics {
         let key = container.filter(|_| shape.keyed).map(key_index).unwrap_or_default();
-        headers::put(&mut headers, headers::INDEX_UTILIZATION, index_metrics(report, &key, form));
+        headers.push(&headers::INDEX_UTILIZATION, index_metrics(report, &key, form));
     }
     with_body(StatusCode::OK, headers, envelope(rows, container))
 }

@@ -10,7 +10,7 @@ use partita_engine::{
     Database, EngineSettings, Maintenance, MaintenanceBudget, ThroughputMode, block_on,
 };
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
-use partita_gateway::{Delivery, Door, Pool, Request, Response, Scheme, Shutdown, Telemetry};
+use partita_gateway::{Delivery, Door, Head, Pool, Request, Response, Scheme, Shutdown, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings, Trust};
 use partita_script::{Limits, QuickJs};
@@ -288,8 +288,7 @@ impl<'w> Ask<'w> {
         let received = Instant::now();
         Request {
             method: self.method,
-            uri: self.path.parse().unwrap(),
-            headers: self.headers,
+            head: Head::new(&self.path.parse().unwrap(), &self.headers),
             body: self.body,
             scheme: Scheme::Http,
             received,
@@ -322,7 +321,7 @@ impl<'w> Ask<'w> {
 impl Answer {
     pub(crate) fn of(response: Response) -> Answer {
         let Response { status, headers, body, delivery } = response;
-        Answer { status: status.as_u16(), headers, body, delivery }
+        Answer { status: status.as_u16(), headers: headers.to_map(), body, delivery }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
