@@ -1,10 +1,20 @@
 //! Responses as they come over a connection: where one ends, and what it says.
+//!
+//! A buffer may hold a part of a response, or several of them. A head is gone through once, line by
+//! line, and of its lines only those are looked into that say where the response ends: whoever
+//! measures shares the processors with whom he measures.
 
 use std::borrow::Cow;
 
+use anyhow::{Context, Result, ensure};
+use memchr::memchr;
+
 /// Where a response ends, and what it said about itself.
+#[derive(Default)]
 pub(crate) struct Extent {
     head: usize,
+    /// The next response may begin here.
+    pub(crate) end: usize,
     is_chunked: bool,
     /// The server closes the connection after it.
     pub(crate) closes: bool,
@@ -17,29 +27,55 @@ pub(crate) struct Answer<'a> {
     is_chunked: bool,
 }
 
-/// The extent of the response that begins here, once all of it is here.
-pub(crate) fn extent(buffer: &[u8]) -> Option<Extent> {
-    let head = find(buffer, b"\r\n\r\n")? + 4;
-    let text = std::str::from_utf8(buffer.get(..head)?).ok()?;
-    let (mut length, mut is_chunked, mut closes) = (0, false, false);
-    for line in text.split("\r\n").skip(1) {
-        let Some((name, value)) = line.split_once(':') else { continue };
-        let value = value.trim();
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.parse().ok()?;
-        } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            is_chunked = value.eq_ignore_ascii_case("chunked");
-        } else if name.eq_ignore_ascii_case("connection") {
-            closes = value.eq_ignore_ascii_case("close");
+/// The extent of the response that begins here, once all of it is here. Fails if what is here is no
+/// response, as nobody can say where it ends.
+pub(crate) fn extent(buffer: &[u8]) -> Result<Option<Extent>> {
+    let (mut extent, mut length) = (Extent::default(), 0);
+    loop {
+        let rest = buffer.get(extent.head..).unwrap_or_default();
+        let Some(end) = memchr(b'\n', rest) else { return Ok(None) };
+        let line = rest.get(..end).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_first = extent.head == 0;
+        extent.head += end + 1;
+        match line {
+            line if is_first => {
+                ensure!(line.starts_with(b"HTTP/1."), "not a response: {}", text(line))
+            }
+            [] => break,
+            [b'c' | b'C' | b't' | b'T', ..] => extent.read(line, &mut length)?,
+            _ => (),
         }
     }
-    let body = buffer.get(head..)?;
-    let is_whole = if is_chunked { chunks(body).is_some() } else { body.len() >= length };
-    is_whole.then_some(Extent { head, is_chunked, closes })
+    let body = buffer.get(extent.head..).unwrap_or_default();
+    let length = if extent.is_chunked { chunks(body, |_| ())? } else { Some(length) };
+    Ok(length.filter(|length| body.len() >= *length).map(|length| {
+        extent.end = extent.head + length;
+        extent
+    }))
+}
+
+impl Extent {
+    /// A header that may tell how long the response is, or what becomes of the connection.
+    fn read(&mut self, line: &[u8], length: &mut usize) -> Result<()> {
+        let Some(colon) = memchr(b':', line) else { return Ok(()) };
+        let (name, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        if name.eq_ignore_ascii_case(b"content-length") {
+            *length = text(value).parse().with_context(|| format!("a length {}", text(value)))?;
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.is_chunked = value.eq_ignore_ascii_case(b"chunked");
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            self.closes = value.eq_ignore_ascii_case(b"close");
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Answer<'a> {
+    /// The response that these bytes begin with.
     pub(crate) fn new(bytes: &'a [u8], extent: &Extent) -> Answer<'a> {
+        let bytes = bytes.get(..extent.end).unwrap_or(bytes);
         Answer { bytes, head: extent.head, is_chunked: extent.is_chunked }
     }
 
@@ -63,27 +99,38 @@ impl<'a> Answer<'a> {
     /// What it carries, joined if it came in chunks.
     pub(crate) fn body(&self) -> Cow<'a, [u8]> {
         let body = self.bytes.get(self.head..).unwrap_or_default();
-        match self.is_chunked {
-            true => Cow::Owned(chunks(body).unwrap_or_default().concat()),
-            false => Cow::Borrowed(body),
+        if !self.is_chunked {
+            return Cow::Borrowed(body);
         }
+        let mut joined = Vec::with_capacity(body.len());
+        // That they are whole was seen when the response's end was looked for.
+        let _ = chunks(body, |chunk| joined.extend_from_slice(chunk));
+        Cow::Owned(joined)
     }
 }
 
-/// The chunks up to the empty one at the end, if it is here.
-fn chunks(mut body: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut chunks = Vec::new();
+/// Goes through the chunks up to the empty one at the end; where they end, if they are all here.
+fn chunks(body: &[u8], mut each: impl FnMut(&[u8])) -> Result<Option<usize>> {
+    let mut at = 0;
     loop {
-        let line = find(body, b"\r\n")?;
-        let size = std::str::from_utf8(body.get(..line)?).ok()?.split(';').next()?;
-        let size = usize::from_str_radix(size.trim(), 16).ok()?;
-        let start = line + 2;
-        body.get(start..start + size + 2)?;
+        let rest = body.get(at..).unwrap_or_default();
+        let Some(line) = memchr(b'\n', rest) else { return Ok(None) };
+        let told = rest.get(..line).unwrap_or_default();
+        let size = told.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let size = usize::from_str_radix(&text(size), 16)
+            .with_context(|| format!("a chunk of {} bytes", text(told)))?;
+        let start = line + 1;
         if size == 0 {
-            return Some(chunks);
+            // Trailers may follow; an empty line is the end of all.
+            let end = find(rest.get(start - 2..).unwrap_or_default(), b"\r\n\r\n");
+            return Ok(end.map(|end| at + start + 2 + end));
         }
-        chunks.push(body.get(start..start + size)?);
-        body = body.get(start + size + 2..)?;
+        let Some(chunk) = rest.get(start..start.saturating_add(size)) else { return Ok(None) };
+        if rest.len() < start + size + 2 {
+            return Ok(None);
+        }
+        each(chunk);
+        at += start + size + 2;
     }
 }
 
@@ -91,12 +138,16 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(String, bool)> {
-        let extent = extent(text.as_bytes())?;
+        let extent = extent(text.as_bytes()).unwrap()?;
         let answer = Answer::new(text.as_bytes(), &extent);
         Some((String::from_utf8(answer.body().into_owned()).unwrap(), extent.closes))
     }
@@ -122,8 +173,35 @@ mod tests {
     #[test]
     fn status_and_headers_are_found_in_any_case() {
         let text = b"HTTP/1.1 404 Not Found\r\nETag: \"x\"\r\n\r\n";
-        let answer = Answer::new(text, &extent(text).unwrap());
+        let answer = Answer::new(text, &extent(text).unwrap().unwrap());
         assert_eq!((answer.status(), answer.is_success()), ("404", false));
         assert_eq!(answer.header("etag"), Some("\"x\""));
+    }
+
+    #[test]
+    fn what_follows_a_response_is_none_of_it() {
+        let one = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
+        let two =
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n0\r\na: b\r\n\r\n";
+        for (first, body) in [(one, "body"), (two, "ok")] {
+            for second in [one, two, "HTT"] {
+                let both = format!("{first}{second}");
+                let extent = extent(both.as_bytes()).unwrap().unwrap();
+                assert_eq!(extent.end, first.len());
+                let answer = Answer::new(both.as_bytes(), &extent);
+                assert_eq!((answer.bytes, &*answer.body()), (first.as_bytes(), body.as_bytes()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_response_is_not_waited_for() {
+        for bad in [
+            "{\"id\":1}\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
+        ] {
+            assert!(extent(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 }

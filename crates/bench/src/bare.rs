@@ -28,6 +28,8 @@ pub(crate) async fn serve(response: &Path) -> Result<()> {
             });
             // A client that goes away is the normal end of a connection here.
             let _ = hyper::server::conn::http1::Builder::new()
+                // Answers to requests that came together go out together.
+                .pipeline_flush(true)
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
         });

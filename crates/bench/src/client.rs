@@ -3,13 +3,16 @@
 //! Requests are signed once and sent as bytes, so that the client's own work is small and the same
 //! for every server. Any server that speaks the protocol can be asked: answers may come in chunks,
 //! and a connection that the server closes after an answer is opened anew for the next request.
+//!
+//! Several requests may be sent at once, before the first of them is answered (pipelining). Then
+//! one write carries all of them, and one read as many answers as have come.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use partita_gateway::auth::{Key, Signed, string_to_sign};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -82,6 +85,9 @@ fn escaped(token: &str) -> String {
     escaped
 }
 
+/// Room for what comes at once: some twenty answers to point reads.
+const READ_BYTES: usize = 32 << 10;
+
 /// A connection that is kept as long as the server keeps it.
 pub(crate) struct Connection {
     address: SocketAddr,
@@ -95,27 +101,57 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
         let stream = connect(address).await?;
-        let buffer = Vec::with_capacity(16 << 10);
+        let buffer = Vec::with_capacity(READ_BYTES);
         Ok(Connection { address, stream, buffer, closed: false, is_used: false })
     }
 
     /// Sends a request and reads the whole response. A server may have closed a connection that was
     /// not used for a while: then it has not seen the request, and gets it on a new one.
     pub(crate) async fn call(&mut self, request: &[u8]) -> Result<Answer<'_>> {
-        let was_used = !self.closed && self.is_used;
-        if self.closed {
-            self.reopen().await?;
-        }
-        // Until the answer is whole: whoever gives up in between must not read the rest of it.
-        self.closed = true;
+        let may_be_stale = self.begin().await?;
         let mut answered = self.exchange(request).await;
-        if answered.is_err() && was_used && self.buffer.is_empty() {
+        if answered.is_err() && may_be_stale && self.buffer.is_empty() {
             self.reopen().await?;
             answered = self.exchange(request).await;
         }
         let extent = answered?;
         (self.closed, self.is_used) = (extent.closes, true);
         Ok(Answer::new(&self.buffer, &extent))
+    }
+
+    /// Sends so many requests at once and hands over their answers, in order, as they come. Fails
+    /// if there are fewer answers than requests, or more. The requests must be small enough for a
+    /// socket to take all of them while nobody reads, or both sides could wait for each other.
+    pub(crate) async fn call_together(
+        &mut self,
+        requests: &[u8],
+        count: usize,
+        mut each: impl FnMut(&Answer<'_>),
+    ) -> Result<()> {
+        let may_be_stale = self.begin().await?;
+        let mut has_answered = false;
+        let first = self.exchange_together(requests, count, |answer| {
+            has_answered = true;
+            each(answer);
+        });
+        let mut answered = first.await;
+        if answered.is_err() && may_be_stale && !has_answered && self.buffer.is_empty() {
+            self.reopen().await?;
+            answered = self.exchange_together(requests, count, each).await;
+        }
+        (self.closed, self.is_used) = (answered?, true);
+        Ok(())
+    }
+
+    /// Opens the connection if it is closed; else the server may have closed it in the meantime.
+    async fn begin(&mut self) -> Result<bool> {
+        let may_be_stale = !self.closed && self.is_used;
+        if self.closed {
+            self.reopen().await?;
+        }
+        // Until the answer is whole: whoever gives up in between must not read the rest of it.
+        self.closed = true;
+        Ok(may_be_stale)
     }
 
     async fn reopen(&mut self) -> Result<()> {
@@ -127,13 +163,48 @@ impl Connection {
         self.buffer.clear();
         self.stream.write_all(request).await?;
         loop {
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            if !self.read().await? {
                 bail!("the server closed the connection");
             }
-            if let Some(extent) = answer::extent(&self.buffer) {
+            if let Some(extent) = answer::extent(&self.buffer)? {
                 return Ok(extent);
             }
         }
+    }
+
+    /// Whether the server closes the connection after the last answer.
+    async fn exchange_together(
+        &mut self,
+        requests: &[u8],
+        count: usize,
+        mut each: impl FnMut(&Answer<'_>),
+    ) -> Result<bool> {
+        self.buffer.clear();
+        self.stream.write_all(requests).await?;
+        let (mut answers, mut closes) = (0, false);
+        while answers < count {
+            if closes || !self.read().await? {
+                bail!("the server closed the connection after {answers} of {count} answers");
+            }
+            let mut at = 0;
+            while let Some(rest) = self.buffer.get(at..).filter(|rest| !rest.is_empty())
+                && !closes
+                && let Some(extent) = answer::extent(rest)?
+            {
+                ensure!(answers < count, "more than {count} answers to {count} requests");
+                each(&Answer::new(rest, &extent));
+                (at, answers, closes) = (at + extent.end, answers + 1, extent.closes);
+            }
+            self.buffer.drain(..at);
+        }
+        ensure!(self.buffer.is_empty(), "more than {count} answers to {count} requests");
+        Ok(closes)
+    }
+
+    /// Reads what has come, and whether anything will.
+    async fn read(&mut self) -> Result<bool> {
+        self.buffer.reserve(READ_BYTES);
+        Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
     }
 
     /// The same, and the answer must be a success; then it is the answer's bytes.
@@ -292,6 +363,77 @@ mod tests {
         }
         server.await.unwrap();
         assert!(connection.call(b"GET / HTTP/1.1\r\n\r\n").await.is_err());
+    }
+
+    const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+                             1\r\no\r\n1\r\nk\r\n0\r\n\r\n";
+    const CLOSING: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+
+    /// A server that reads what came and answers with these pieces, each in a segment of its own,
+    /// connection after connection.
+    async fn server(connections: Vec<Vec<Vec<u8>>>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            for pieces in connections {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                assert!(stream.read(&mut [0; 64]).await.unwrap() > 0);
+                for piece in pieces {
+                    stream.write_all(&piece).await.unwrap();
+                    // The client runs on this thread, and reads before the next piece comes.
+                    for _ in 0..4 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+        });
+        address
+    }
+
+    /// The bodies of three requests' answers, and how it ended.
+    async fn three(connection: &mut Connection) -> (Vec<String>, Result<(), String>) {
+        let mut bodies = Vec::new();
+        let each = |answer: &Answer<'_>| {
+            bodies.push(String::from_utf8(answer.body().into_owned()).unwrap());
+        };
+        let ended = connection.call_together(b"three requests", 3, each).await;
+        (bodies, ended.map_err(|error| error.to_string()))
+    }
+
+    #[tokio::test]
+    async fn answers_to_requests_in_flight_may_be_split_anywhere() {
+        let all = [ANSWER, CHUNKED, ANSWER].concat();
+        for cut in 1..all.len() {
+            let (one, two) = all.split_at(cut);
+            let address = server(vec![vec![one.to_vec(), two.to_vec()]]).await;
+            let mut connection = Connection::open(address).await.unwrap();
+            let (bodies, ended) = three(&mut connection).await;
+            assert_eq!((bodies.concat(), ended), ("okokok".to_owned(), Ok(())), "{cut}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_closes_in_the_middle_has_left_requests_without_an_answer() {
+        for (sent, why) in [
+            ([ANSWER, &ANSWER[..20]].concat(), "closed the connection after 1 of 3 answers"),
+            ([ANSWER, CLOSING].concat(), "closed the connection after 2 of 3 answers"),
+            ([ANSWER, b"oops\r\n"].concat(), "not a response: oops"),
+            ([ANSWER, ANSWER, ANSWER, ANSWER].concat(), "more than 3 answers to 3 requests"),
+        ] {
+            let whole = vec![[ANSWER, ANSWER, CLOSING].concat()];
+            let address = server(vec![vec![sent], whole.clone(), whole]).await;
+            let mut connection = Connection::open(address).await.unwrap();
+            let (bodies, ended) = three(&mut connection).await;
+            assert!(ended.clone().unwrap_err().contains(why), "{ended:?}");
+            assert!((1..=3).contains(&bodies.len()), "{bodies:?}");
+            // The rest of that is not taken for an answer to what is asked next, and an answer that
+            // ends the connection ends it.
+            for _ in 0..2 {
+                let (bodies, ended) = three(&mut connection).await;
+                assert_eq!((bodies.concat(), ended), ("okokok".to_owned(), Ok(())));
+            }
+        }
     }
 
     #[test]

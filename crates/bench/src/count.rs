@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
 use partita_gateway::auth::{Key, Keys};
-use partita_gateway::{Door, Pool, Request, Scheme, Shutdown, Telemetry};
+use partita_gateway::{Door, Head, Pool, Request, Scheme, Shutdown, Telemetry};
 use partita_model::{Clock, Consistency, Entropy, FixedClock, SeededEntropy};
 use partita_nosql::{Credentials, NoSqlDoor, NoSqlSettings, Trust};
 use partita_storage::{MemoryStore, Store};
@@ -100,7 +100,7 @@ pub(crate) fn create(door: &NoSqlDoor, document: &data::Document) -> Result<()> 
 }
 
 fn query(door: &NoSqlDoor, n: u64) -> Result<()> {
-    let [_, equality, ..] = &QUESTIONS;
+    let [_, _, equality, ..] = &QUESTIONS;
     let path = format!("/{CONTAINER}/docs");
     let ask = Template::new("POST", &path, "docs", CONTAINER, QUERY)?;
     let text = equality.asked(n).ours.replace('"', "\\\"");
@@ -121,8 +121,7 @@ fn send(door: &NoSqlDoor, bytes: &[u8]) -> Result<()> {
     let address = SocketAddr::from(([127, 0, 0, 1], 8081));
     let request = Request {
         method: Method::try_from(words.next().context("no verb")?)?,
-        uri: words.next().context("no path")?.parse()?,
-        headers,
+        head: Head::new(&words.next().context("no path")?.parse()?, &headers),
         body: Bytes::copy_from_slice(body.as_bytes()),
         scheme: Scheme::Http,
         received: Instant::now(),

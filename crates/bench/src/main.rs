@@ -41,6 +41,7 @@ mod questions;
 mod random;
 mod raw;
 mod read;
+mod seen;
 mod server;
 mod split;
 mod system;

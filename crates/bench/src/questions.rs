@@ -12,8 +12,18 @@ pub(crate) struct Question {
     pub(crate) is_indexed: bool,
 }
 
-/// The full scan comes first: it brings all of it into everybody's memory.
-pub(crate) const QUESTIONS: [Question; 8] = [
+/// The scan of texts comes first: no system can answer it without its documents, so it brings all
+/// of them into everybody's memory.
+pub(crate) const QUESTIONS: [Question; 9] = [
+    Question {
+        name: "query: scan of long texts",
+        ours: "SELECT VALUE c.id FROM c WHERE CONTAINS(c.note, '000$') \
+               OR CONTAINS(c.about, '000$') OR CONTAINS(c.detail, '000$')",
+        theirs: "SELECT doc->>'id' FROM docs WHERE doc->>'note' LIKE '%000$%'
+                 OR doc->>'about' LIKE '%000$%' OR doc->>'detail' LIKE '%000$%'",
+        values: 1_000,
+        is_indexed: false,
+    },
     Question {
         name: "query: full scan",
         ours: "SELECT VALUE c.id FROM c WHERE c.amount * 3 + c.level = $",
@@ -114,7 +124,7 @@ mod tests {
 
     #[test]
     fn both_languages_are_asked_for_the_same_number() {
-        let asked = QUESTIONS[1].asked(1);
+        let asked = QUESTIONS[2].asked(1);
         assert_eq!(asked.ours, r#"SELECT * FROM c WHERE c.device = "device-7919""#);
         let sql = r#"SELECT doc::text FROM t WHERE doc @> '{"device":"device-7919"}'"#;
         assert_eq!(asked.sql("t"), sql);

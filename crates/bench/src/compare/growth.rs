@@ -14,7 +14,7 @@ use super::peers::Peer;
 use super::results::{Better, PARTITA, Results, Row, Sample};
 use super::table::number;
 use super::workload::{self, Workload};
-use super::{CompareOptions, DISK_BYTES, note};
+use super::{CompareOptions, DISK_BYTES, JOURNALS, note};
 use crate::system::{Session, System};
 
 const SMALLEST: u64 = 10_000;
@@ -26,9 +26,9 @@ pub(crate) const OPERATIONS: [&str; 3] =
 
 /// How often, and between what times, it is looked whether a directory still changes, and how often
 /// it must have been the same.
-const SETTLING_MAX: usize = 40;
+const SETTLING_MAX: usize = 80;
 const SETTLING: Duration = Duration::from_millis(500);
-const UNCHANGED: usize = 4;
+const UNCHANGED: usize = 12;
 
 const BETWEEN: &str = ", at ";
 
@@ -41,9 +41,10 @@ pub(crate) fn is_row_of(row: &str, name: &str) -> bool {
     row.strip_prefix(name).is_some_and(|rest| rest.starts_with(BETWEEN))
 }
 
-/// The largest size that was measured.
-pub(crate) fn largest(results: &Results) -> Option<u64> {
-    results.rows.iter().filter_map(|row| size_of(&row.name)).max()
+/// The largest size at which this peer was measured.
+pub(crate) fn largest(results: &Results, peer: &str) -> Option<u64> {
+    let rows = results.rows.iter().filter(|row| row.value(peer).is_some());
+    rows.filter_map(|row| size_of(&row.name)).max()
 }
 
 /// How many documents a row is about.
@@ -56,9 +57,10 @@ fn sizes(largest: u64) -> Vec<u64> {
     sizes.take_while(|size| *size <= largest).collect()
 }
 
-/// A system with a space for every size, and clients.
+/// A system with a space for every size up to its largest, and clients.
 struct Grown {
     system: System,
+    largest: u64,
     sessions: Vec<Session>,
 }
 
@@ -72,24 +74,34 @@ pub(crate) async fn run(
     let mut grown = Vec::new();
     for peer in peers.iter().filter(|peer| peer.takes_batches()) {
         let system = peer.start(&scratch.join("growth")).await?;
+        let largest = match peer.name {
+            PARTITA => options.growth_max(),
+            _ => options.growth_max().min(options.growth_peers_max),
+        };
         system.make_database().await?;
-        for size in &sizes {
+        for size in sizes.iter().filter(|size| **size <= largest) {
             load(&system, *size, scratch, results).await?;
         }
-        let sessions = system.sessions(64).await?;
-        grown.push(Grown { system, sessions });
+        let journals = system.journal_bytes(&scratch.join("growth").join(system.name)).await?;
+        add(results, JOURNALS, "MB", system.name, journals / 1e6);
+        grown.push(Grown { system, largest, sessions: Vec::new() });
+    }
+    // Only now: to load the others takes longer than a server keeps a connection without requests.
+    for Grown { system, sessions, .. } in &mut grown {
+        *sessions = system.sessions(64).await?;
     }
     let all = workload::all();
     let named = |name: &str| all.iter().find(|workload| workload.name == name);
     let (writes, reads): (Vec<&str>, Vec<&str>) =
         OPERATIONS.into_iter().partition(|name| *name == workload::CREATE_MANY);
-    for workload in reads.into_iter().filter_map(named) {
-        at_sizes(options, workload, &sizes, &mut grown, results).await?;
-    }
     let rest = all.iter().filter(|w| w.question().is_some() && !OPERATIONS.contains(&w.name));
-    let most = sizes.last().copied().unwrap_or(SMALLEST);
+    let shared = sizes.iter().filter(|size| grown.iter().all(|grown| **size <= grown.largest));
+    let most = shared.max().copied().unwrap_or(SMALLEST);
     for workload in rest {
         at_sizes(options, workload, &[most], &mut grown, results).await?;
+    }
+    for workload in reads.into_iter().filter_map(named) {
+        at_sizes(options, workload, &sizes, &mut grown, results).await?;
     }
     for workload in writes.into_iter().filter_map(named) {
         at_sizes(options, workload, &sizes, &mut grown, results).await?;
@@ -109,14 +121,18 @@ async fn load(system: &System, size: u64, scratch: &Path, results: &mut Results)
     system.fill(&space, size, true).await?;
     system.index(&space).await?;
     let bytes = settled(system, &space, &directory).await? - before;
-    let name = row_name(DISK_BYTES, size);
-    if results.row(&name).is_none() {
-        results.rows.push(Row::new(name.clone(), "bytes", Better::Lower));
+    add(results, &row_name(DISK_BYTES, size), "bytes", system.name, bytes / size as f64);
+    Ok(())
+}
+
+/// Notes something of which less is better.
+fn add(results: &mut Results, name: &str, unit: &'static str, system: &'static str, value: f64) {
+    if results.row(name).is_none() {
+        results.rows.push(Row::new(name, unit, Better::Lower));
     }
     if let Some(row) = results.rows.iter_mut().find(|row| row.name == name) {
-        row.add(system.name, Sample::of(bytes / size as f64));
+        row.add(system, Sample::of(value));
     }
-    Ok(())
 }
 
 /// The bytes on disk once they no longer change: what was written is sorted in after a while.
@@ -154,7 +170,8 @@ async fn at_sizes(
     // The first round is for warming up.
     for round in 0..=options.rounds() {
         for (row, size) in rows.iter_mut().zip(sizes) {
-            for Grown { system, sessions } in grown.iter_mut() {
+            let large_enough = grown.iter_mut().filter(|grown| *size <= grown.largest);
+            for Grown { system, sessions, .. } in large_enough {
                 let steps = workload.steps(*size, round);
                 let plan = Arc::new(Plan::new(system, &space(*size), steps).await?);
                 let spare = sessions.split_off(workload.clients.min(sessions.len()));

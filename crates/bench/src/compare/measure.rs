@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use super::results::Sample;
 use super::workload::Step;
 use crate::client::percentiles;
 use crate::data;
-use crate::system::{Action, Prepared, Session, Space, System};
+use crate::seen::Seen;
+use crate::system::{Action, Prepared, Session, Space, System, Together};
 
-/// Whoever does not answer for so long has refused.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Whoever has not answered so long after a round's end has refused. A clock for each request would
+/// be work of the client.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Steps in one system's words.
 pub(crate) struct Plan {
@@ -24,6 +26,7 @@ pub(crate) struct Plan {
 
 enum Ready {
     Do(Vec<Prepared>),
+    Together(Together),
     Make(fn(u64) -> Action),
     Latest(u64),
 }
@@ -36,6 +39,7 @@ impl Plan {
                 Step::Do(actions) => Ready::Do(
                     actions.iter().map(|action| space.prepare(action)).collect::<Result<_>>()?,
                 ),
+                Step::Together(actions) => Ready::Together(space.prepare_together(&actions)?),
                 Step::Make(make) => Ready::Make(make),
                 Step::Latest(ago) => Ready::Latest(ago),
             })
@@ -44,41 +48,45 @@ impl Plan {
         Ok(Plan { steps, space, made: Arc::clone(&system.made) })
     }
 
-    /// Does the n-th step of a client; how long the system took.
-    pub(crate) async fn step(&self, session: &mut Session, n: usize) -> Result<Duration> {
-        let made;
-        let prepared = match self.steps.get(n % self.steps.len().max(1)).context("no steps")? {
-            Ready::Do(prepared) => prepared,
-            Ready::Make(make) => {
+    /// Does the n-th step of a client.
+    pub(crate) async fn step(&self, session: &mut Session, n: usize, seen: &mut Seen) {
+        match self.steps.get(n % self.steps.len().max(1)) {
+            Some(Ready::Together(together)) => session.perform_together(together, seen).await,
+            Some(Ready::Do(prepared)) => timed(session, prepared, seen).await,
+            Some(Ready::Make(make)) => {
                 let number = self.made.fetch_add(1, Ordering::Relaxed);
-                made = vec![self.space.prepare(&make(number))?];
-                &made
+                self.timed(session, &make(number), seen).await;
             }
-            Ready::Latest(ago) => {
+            Some(Ready::Latest(ago)) => {
                 let last = self.made.load(Ordering::Relaxed);
                 let document = match last.checked_sub(ago + 1) {
                     Some(number) => data::fresh(number),
                     None => data::document(*ago % 100),
                 };
-                made = vec![self.space.prepare(&Action::read(document))?];
-                &made
+                self.timed(session, &Action::read(document), seen).await;
             }
-        };
-        let sent = Instant::now();
-        for prepared in prepared {
-            let answer = tokio::time::timeout(PATIENCE, session.perform(prepared));
-            answer.await.map_err(|_| anyhow!("no answer in {} s", PATIENCE.as_secs()))??;
+            None => seen.failed(1, || "no steps".to_owned()),
         }
-        Ok(sent.elapsed())
+    }
+
+    /// Something that could not be prepared before.
+    async fn timed(&self, session: &mut Session, action: &Action, seen: &mut Seen) {
+        match self.space.prepare(action) {
+            Ok(prepared) => timed(session, &[prepared], seen).await,
+            Err(error) => seen.failed(1, || format!("{error:#}")),
+        }
     }
 }
 
-/// What one client saw.
-#[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) latencies_ms: Vec<f64>,
-    pub(crate) errors: u64,
-    pub(crate) first_error: Option<String>,
+/// One operation, and how long the system took.
+async fn timed(session: &mut Session, prepared: &[Prepared], seen: &mut Seen) {
+    let sent = Instant::now();
+    for prepared in prepared {
+        if let Err(error) = session.perform(prepared).await {
+            return seen.failed(1, || format!("{error:#}"));
+        }
+    }
+    seen.answered(sent.elapsed());
 }
 
 /// Lets all sessions go through the plan for so long. Fails if most operations do.
@@ -100,12 +108,17 @@ pub(crate) async fn round(
     tokio::time::sleep(length).await;
     stop.store(true, Ordering::Relaxed);
     let mut all = Seen::default();
-    for client in clients {
-        let (session, seen) = client.await?;
+    let late = tokio::time::Instant::now() + PATIENCE;
+    for mut client in clients {
+        let Ok(ended) = tokio::time::timeout_at(late, &mut client).await else {
+            client.abort();
+            sessions.push(system.session().await?);
+            all.failed(1, || format!("no answer in {} s", PATIENCE.as_secs()));
+            continue;
+        };
+        let (session, seen) = ended?;
         sessions.push(session);
-        all.latencies_ms.extend(seen.latencies_ms);
-        all.errors += seen.errors;
-        all.first_error = all.first_error.or(seen.first_error);
+        all.add(seen);
     }
     let elapsed = begun.elapsed().as_secs_f64();
     let cpu = system.cpu_seconds()? - before;
@@ -121,15 +134,9 @@ async fn run(
     let mut seen = Seen::default();
     let mut n = client * 7_919;
     while !stop.load(Ordering::Relaxed) {
-        match plan.step(&mut session, n).await {
-            Ok(took) => seen.latencies_ms.push(took.as_secs_f64() * 1e3),
-            Err(error) => {
-                seen.errors += 1;
-                seen.first_error.get_or_insert_with(|| format!("{error:#}"));
-                if seen.latencies_ms.is_empty() && seen.errors > 3 {
-                    break;
-                }
-            }
+        plan.step(&mut session, n, &mut seen).await;
+        if seen.latencies_ms.is_empty() && seen.errors > 3 {
+            break;
         }
         n += 1;
     }

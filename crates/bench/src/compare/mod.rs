@@ -11,6 +11,7 @@
 //! Nothing is guessed: a peer that is not there is absent, an operation that a peer does not have
 //! is refused, an answer that differs from the others' is wrong; each with its reason.
 
+mod check;
 mod facts;
 mod feed;
 mod growth;
@@ -39,13 +40,14 @@ use self::results::{Better, Contender, PARTITA, Results, Row, Sample};
 use self::workload::{LOADED, WRITTEN, Workload};
 use crate::raw;
 use crate::read::scratch;
-use crate::system::{Action, Session, System};
+use crate::system::{Session, System};
 
 const BARE: &str = "bare hyper";
 const RAW: &str = "raw engine";
 const DISK: &str = "disk";
 const START_UP: &str = "start-up";
 const DISK_BYTES: &str = "disk per document";
+const JOURNALS: &str = "journals, whatever the documents";
 const FDATASYNC: &str = "fdatasync of 4 KB";
 const WRONG: &str = "wrong answer";
 
@@ -72,6 +74,9 @@ pub(crate) struct CompareOptions {
     /// The largest number of documents at which costs are compared; 0 leaves that out.
     #[arg(long)]
     growth_max: Option<u64>,
+    /// The largest number of documents that the others are compared at.
+    #[arg(long, default_value_t = 1_000_000)]
+    growth_peers_max: u64,
     /// Only workloads with one of these words in their names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -256,12 +261,12 @@ async fn in_turns(
 ) -> Result<Row> {
     note(workload.name);
     let mut row = Row::new(workload.name, workload.unit(), Better::Higher);
-    check_answers(workload, systems, &mut row).await?;
+    check::answers(options, workload, systems, &mut row).await?;
     // The first round is for warming up, and shorter.
     for round in 0..=options.rounds() {
         let length = if round == 0 { options.length() / 4 } else { options.length() };
         for (system, sessions) in systems.iter_mut() {
-            if row.refused(system.name) || !takes_part(system, workload) {
+            if row.refused(system.name) || !check::takes_part(system, workload) {
                 continue;
             }
             let steps = workload.steps(options.documents(), round);
@@ -287,38 +292,6 @@ async fn in_turns(
         }
     }
     Ok(row)
-}
-
-/// The bare server answers everything, but the answer is to a point read.
-fn takes_part(system: &System, workload: &Workload) -> bool {
-    system.name != BARE || workload.name == workload::POINT_READ
-}
-
-/// A question must get the same answer everywhere; who answers otherwise is not measured.
-async fn check_answers(
-    workload: &Workload,
-    systems: &mut [(System, Vec<Session>)],
-    row: &mut Row,
-) -> Result<()> {
-    let Some(question) = workload.checked() else { return Ok(()) };
-    let mut first: Option<Vec<String>> = None;
-    for (system, sessions) in systems.iter_mut().filter(|(system, _)| takes_part(system, workload))
-    {
-        let space = system.space(workload.space).await?;
-        let session = sessions.first_mut().context("a system without clients")?;
-        let asked = space.prepare(&Action::Ask(question.asked(1)))?;
-        match (session.rows(&asked).await, &first) {
-            (Ok(rows), None) => first = Some(rows),
-            (Ok(rows), Some(first)) if rows == *first => (),
-            (Ok(rows), Some(first)) => {
-                let (is, should) = (rows.len(), first.len());
-                let why = format!("{WRONG}: {is} rows, and not the same as the {should} of others");
-                row.refuse(system.name, why);
-            }
-            (Err(error), _) => row.refuse(system.name, format!("{error:#}")),
-        }
-    }
-    Ok(())
 }
 
 fn report(options: &CompareOptions, results: &Results) -> Result<()> {

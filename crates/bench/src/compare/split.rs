@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::measure::Plan;
+use super::measure::{PATIENCE, Plan};
 use super::peers::Peer;
 use super::results::{Better, PARTITA, Results, Row, Sample};
 use super::workload::Step;
@@ -18,6 +18,7 @@ use super::{CompareOptions, note};
 use crate::client::{make_named, percentiles};
 use crate::partitions::{split, wait_for_partitions};
 use crate::random::Random;
+use crate::seen::Seen;
 use crate::system::{Action, Host};
 use crate::{data, system};
 
@@ -73,7 +74,7 @@ pub(super) async fn run(
     run.stop.store(true, Ordering::Relaxed);
     times.push(Instant::now());
     for client in clients {
-        client.await??;
+        tokio::time::timeout(PATIENCE, client).await???;
     }
     let ended = std::mem::take(&mut *run.ended.lock().unwrap_or_else(PoisonError::into_inner));
     results.rows.extend(rows(&times, &ended));
@@ -101,9 +102,14 @@ async fn work(
     let mut n = client * 7_919;
     while !run.stop.load(Ordering::Relaxed) {
         let phase = run.phase.load(Ordering::Relaxed);
-        let took = plan.step(&mut session, n).await?;
+        let mut seen = Seen::default();
+        plan.step(&mut session, n, &mut seen).await;
+        if let Some(error) = seen.first_error {
+            bail!(error);
+        }
+        let took = seen.latencies_ms.iter().sum::<f64>() / 1e3;
         let mut ended = run.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.push((Instant::now(), phase, took));
+        ended.push((Instant::now(), phase, Duration::from_secs_f64(took)));
         n += 1;
     }
     Ok(())

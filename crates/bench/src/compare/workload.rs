@@ -13,12 +13,17 @@ pub(crate) const LOADED: &str = "c";
 pub(crate) const WRITTEN: &str = "w";
 
 pub(crate) const POINT_READ: &str = "point read, 64 clients";
+pub(crate) const POINT_READ_TOGETHER: &str = "point read, 16 clients, 16 in flight each";
 pub(crate) const CREATE_ONE: &str = "create, 1 client";
 pub(crate) const CREATE_MANY: &str = "create, 64 clients";
 
 /// Steps that are prepared before a round and gone through again and again.
 const STEPS: usize = 4_096;
 const MANY: usize = 64;
+/// Clients that send several requests at once, and how many of those. What is under way is four
+/// times as much as with [`MANY`] clients that wait for each answer.
+const PIPELINES: usize = 16;
+const IN_FLIGHT: usize = 16;
 /// Enough to keep every core busy, few enough that slow answers do not pile up.
 const FEW: usize = 8;
 /// Documents of a bulk: about a hundred for each of eight partitions, as SDKs gather them.
@@ -32,6 +37,8 @@ const UNDER_WAY: u64 = 2 * MANY as u64;
 pub(crate) enum Step {
     /// These, one after the other, as one operation.
     Do(Vec<Action>),
+    /// These reads, each an operation; all are sent before the first is answered.
+    Together(Vec<Action>),
     /// Something with new documents, made from a number that nobody had before.
     Make(fn(u64) -> Action),
     /// A read of a document that was made this long ago.
@@ -49,6 +56,7 @@ pub(crate) struct Workload {
 
 enum Kind {
     Reads,
+    ReadsTogether,
     Question(&'static Question),
     Mix(Mix),
     Make(fn(u64) -> Action),
@@ -67,7 +75,10 @@ struct Mix {
 
 /// All of them, in the order in which they run.
 pub(crate) fn all() -> Vec<Workload> {
-    let mut all = vec![one(POINT_READ, MANY, LOADED, Kind::Reads)];
+    let mut all = vec![
+        one(POINT_READ, MANY, LOADED, Kind::Reads),
+        one(POINT_READ_TOGETHER, PIPELINES, LOADED, Kind::ReadsTogether),
+    ];
     let question =
         |question: &'static Question| one(question.name, 1, LOADED, Kind::Question(question));
     all.extend(QUESTIONS.iter().map(question));
@@ -128,6 +139,11 @@ impl Workload {
             Kind::Reads => {
                 let read = |n| Step::Do(vec![Action::read(data::document(n))]);
                 (0..STEPS).map(|_| read(random.below(documents))).collect()
+            }
+            Kind::ReadsTogether => {
+                let mut read = || Action::read(data::document(random.below(documents)));
+                let mut some = || Step::Together((0..IN_FLIGHT).map(|_| read()).collect());
+                (0..STEPS / IN_FLIGHT).map(|_| some()).collect()
             }
             Kind::Upserts => {
                 let upsert = |n| Step::Do(vec![Action::Upsert(changed(n, round))]);

@@ -19,6 +19,7 @@ use crate::data::{self, Document, PER_KEY};
 use crate::postgres::Postgres;
 use crate::process;
 use crate::questions::Asked;
+use crate::seen::Seen;
 use crate::server::Server;
 
 /// Throughput that gives a container eight partitions.
@@ -57,6 +58,12 @@ pub(crate) enum Prepared {
     Statement(sql::Statement),
 }
 
+/// Reads in one system's words, to be sent before the first of them is answered.
+pub(crate) enum Together {
+    Requests(rest::Flight),
+    Statements(Vec<sql::Statement>),
+}
+
 /// Where documents are: a container or a table.
 pub(crate) enum Space {
     Rest(rest::Container),
@@ -69,6 +76,24 @@ impl Space {
             Space::Rest(container) => container.prepare(action),
             Space::Sql(table) => table.prepare(action),
         }
+    }
+
+    /// The same for several reads at once.
+    pub(crate) fn prepare_together(&self, actions: &[Action]) -> Result<Together> {
+        let mut together = match self {
+            Space::Rest(_) => Together::Requests(rest::Flight::default()),
+            Space::Sql(_) => Together::Statements(Vec::new()),
+        };
+        for action in actions {
+            match (&mut together, self.prepare(action)?) {
+                (Together::Requests(flight), Prepared::Requests(requests)) => {
+                    requests.iter().for_each(|request| flight.add(request));
+                }
+                (Together::Statements(all), Prepared::Statement(one)) => all.push(one),
+                _ => bail!("only single requests can be sent together"),
+            }
+        }
+        Ok(together)
     }
 }
 
@@ -90,6 +115,28 @@ impl Session {
             (Session::Sql(client), Prepared::Statement(statement)) => {
                 client.run(statement).await.map(drop)
             }
+            _ => bail!("prepared for another system"),
+        }
+    }
+
+    /// Sends all of it, and notes when each answer comes.
+    pub(crate) async fn perform_together(&mut self, together: &Together, seen: &mut Seen) {
+        match (self, together) {
+            (Session::Rest(client), Together::Requests(flight)) => {
+                client.send_together(flight, seen).await;
+            }
+            (Session::Sql(client), Together::Statements(statements)) => {
+                client.run_together(statements, seen).await;
+            }
+            _ => seen.failed(1, || "prepared for another system".to_owned()),
+        }
+    }
+
+    /// The ids of documents that are read together, in the order of their answers.
+    pub(crate) async fn ids(&mut self, together: &Together) -> Result<Vec<String>> {
+        match (self, together) {
+            (Session::Rest(client), Together::Requests(flight)) => client.ids(flight).await,
+            (Session::Sql(client), Together::Statements(all)) => client.ids(all).await,
             _ => bail!("prepared for another system"),
         }
     }
@@ -225,11 +272,21 @@ impl System {
         }
     }
 
-    /// Bytes on disk: of a table with its indexes, or of everything in a server's directory.
+    /// Bytes on disk: of a table with its indexes, or of everything in a server's directory, both
+    /// without journals.
     pub(crate) async fn bytes(&self, name: &str, directory: &Path) -> Result<f64> {
         match &self.host {
-            Host::Rest(_) => Ok(bytes_under(directory)? as f64),
+            Host::Rest(_) => Ok(bytes_under(directory, &|name| !is_journal(name))? as f64),
             Host::Postgres(postgres) => sql::bytes(&postgres.connect().await?, name).await,
+        }
+    }
+
+    /// What the system has on disk to recover from: it is used again and again, and how much there
+    /// is of it does not depend on the documents.
+    pub(crate) async fn journal_bytes(&self, directory: &Path) -> Result<f64> {
+        match &self.host {
+            Host::Rest(_) => Ok(bytes_under(directory, &is_journal)? as f64),
+            Host::Postgres(postgres) => sql::journal_bytes(&postgres.connect().await?).await,
         }
     }
 
@@ -277,13 +334,23 @@ impl System {
     }
 }
 
-fn bytes_under(directory: &Path) -> Result<u64> {
+/// The bytes of files with such names.
+fn bytes_under(directory: &Path, counts: &dyn Fn(&str) -> bool) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        let meta = entry.metadata()?;
-        // Blocks, as a file may be longer than what is in it.
-        bytes += if meta.is_dir() { bytes_under(&entry.path())? } else { meta.blocks() * 512 };
+        // The engine may have removed the file in the meantime.
+        let Ok(meta) = entry.metadata() else { continue };
+        if meta.is_dir() {
+            bytes += bytes_under(&entry.path(), counts)?;
+        } else if counts(&entry.file_name().to_string_lossy()) {
+            // Blocks, as a file may be longer than what is in it.
+            bytes += meta.blocks() * 512;
+        }
     }
     Ok(bytes)
+}
+
+fn is_journal(name: &str) -> bool {
+    name.ends_with(".jnl")
 }

@@ -1,13 +1,16 @@
 //! Systems that speak the REST protocol of the service: Partita, and the emulators.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use partita_model::{Epk, EpkRange, PartitionKeyDefinition, PartitionKeyHeader, Value};
 
 use super::{Action, Prepared};
+use crate::answer::Answer;
 use crate::client::{Connection, JSON, Template};
 use crate::data::Document;
+use crate::seen::Seen;
 
 /// A procedure that creates what it is given, one after the other.
 const PROCEDURE: &str = "function (documents) { \
@@ -53,6 +56,20 @@ pub(crate) struct Container {
 pub(crate) struct Query {
     template: Template,
     body: String,
+}
+
+/// Requests that are sent with one write.
+#[derive(Default)]
+pub(crate) struct Flight {
+    bytes: Vec<u8>,
+    requests: usize,
+}
+
+impl Flight {
+    pub(super) fn add(&mut self, request: &[u8]) {
+        self.bytes.extend_from_slice(request);
+        self.requests += 1;
+    }
 }
 
 impl Container {
@@ -198,6 +215,34 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// The same for requests that do not wait for each other; an answer is timed when it is whole.
+    pub(super) async fn send_together(&mut self, flight: &Flight, seen: &mut Seen) {
+        let expected = seen.operations() + flight.requests as u64;
+        let sent = Instant::now();
+        let each = |answer: &Answer<'_>| match answer.is_success() {
+            true => seen.answered(sent.elapsed()),
+            false => seen.failed(1, || refusal(answer.status(), &answer.body())),
+        };
+        let ended = self.0.call_together(&flight.bytes, flight.requests, each).await;
+        if let Err(error) = ended {
+            let left = expected.saturating_sub(seen.operations()).max(1);
+            seen.failed(left, || format!("{error:#}"));
+        }
+    }
+
+    pub(super) async fn ids(&mut self, flight: &Flight) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        let each = |answer: &Answer<'_>| {
+            let document = Value::parse(&answer.body()).ok().filter(|_| answer.is_success());
+            ids.push(document.map_or_else(
+                || refusal(answer.status(), &answer.body()),
+                |document| super::identity(&document),
+            ));
+        };
+        self.0.call_together(&flight.bytes, flight.requests, each).await?;
+        Ok(ids)
     }
 
     /// The same for batches, which may be answered with success and hold failures.

@@ -1,14 +1,21 @@
 //! PostgreSQL: a table of `jsonb` with a GIN index, over its own protocol with prepared statements.
+//!
+//! Statements that are begun before others have ended go over the connection in one piece, and are
+//! answered in order: the protocol's own pipelining, as `tokio-postgres` has it.
 
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use partita_model::Value;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{Action, Prepared};
 use crate::data::Document;
+use crate::seen::Seen;
 
 /// A table.
 pub(crate) struct Table {
@@ -140,6 +147,11 @@ pub(crate) async fn bytes(client: &tokio_postgres::Client, name: &str) -> Result
     Ok(client.query_one(&size, &[]).await?.try_get::<_, &str>(0)?.parse()?)
 }
 
+pub(crate) async fn journal_bytes(client: &tokio_postgres::Client) -> Result<f64> {
+    let size = "SELECT COALESCE(SUM(size), 0)::text FROM pg_ls_waldir()";
+    Ok(client.query_one(size, &[]).await?.try_get::<_, &str>(0)?.parse()?)
+}
+
 /// A connection, and the statements that it has prepared.
 pub(crate) struct Client {
     client: tokio_postgres::Client,
@@ -152,17 +164,97 @@ impl Client {
     }
 
     pub(super) async fn run(&mut self, statement: &Statement) -> Result<Vec<Row>> {
-        let Statement { text, values } = statement;
-        let prepared = match self.prepared.get(text) {
-            Some(prepared) => prepared.clone(),
-            None => {
-                let prepared = self.client.prepare(text).await?;
-                self.prepared.insert(text.clone(), prepared.clone());
-                prepared
-            }
+        let prepared = self.prepared(statement).await?;
+        Ok(query(&self.client, &prepared, statement).await?)
+    }
+
+    /// All of them are sent before the first is answered; an answer is timed when it is whole.
+    pub(super) async fn run_together(&mut self, statements: &[Statement], seen: &mut Seen) {
+        let prepared = match self.prepare_all(statements).await {
+            Ok(prepared) => prepared,
+            Err(error) => return seen.failed(statements.len() as u64, || format!("{error:#}")),
         };
-        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(Parameter::as_sql).collect();
-        Ok(self.client.query(&prepared, &values).await?)
+        let sent = Instant::now();
+        let each = |ended: Ended| match ended {
+            Ok(_) => seen.answered(sent.elapsed()),
+            Err(error) => seen.failed(1, || format!("{error:#}")),
+        };
+        together(&self.client, &prepared, statements, each).await;
+    }
+
+    pub(super) async fn ids(&mut self, statements: &[Statement]) -> Result<Vec<String>> {
+        let prepared = self.prepare_all(statements).await?;
+        let mut ids = Vec::new();
+        let each = |ended: Ended| {
+            let id = ended
+                .map_err(anyhow::Error::from)
+                .and_then(|rows| identity(rows.first().context("a document is not there")?));
+            ids.push(id);
+        };
+        together(&self.client, &prepared, statements, each).await;
+        ids.into_iter().collect()
+    }
+
+    async fn prepare_all(
+        &mut self,
+        statements: &[Statement],
+    ) -> Result<Vec<tokio_postgres::Statement>> {
+        let mut prepared = Vec::with_capacity(statements.len());
+        for statement in statements {
+            prepared.push(self.prepared(statement).await?);
+        }
+        Ok(prepared)
+    }
+
+    async fn prepared(&mut self, statement: &Statement) -> Result<tokio_postgres::Statement> {
+        let text = &statement.text;
+        if let Some(prepared) = self.prepared.get(text) {
+            return Ok(prepared.clone());
+        }
+        let prepared = self.client.prepare(text).await?;
+        self.prepared.insert(text.clone(), prepared.clone());
+        Ok(prepared)
+    }
+}
+
+/// How a statement ended.
+type Ended = Result<Vec<Row>, tokio_postgres::Error>;
+
+async fn query(
+    client: &tokio_postgres::Client,
+    prepared: &tokio_postgres::Statement,
+    statement: &Statement,
+) -> Ended {
+    let values: Vec<&(dyn ToSql + Sync)> = statement.values.iter().map(Parameter::as_sql).collect();
+    client.query(prepared, &values).await
+}
+
+/// Lets statements run without waiting in between, and tells of each when it has ended. They end in
+/// the order in which they were sent.
+async fn together(
+    client: &tokio_postgres::Client,
+    prepared: &[tokio_postgres::Statement],
+    statements: &[Statement],
+    mut tell: impl FnMut(Ended),
+) {
+    let all = prepared.iter().zip(statements);
+    let query = |(prepared, statement)| Box::pin(query(client, prepared, statement));
+    let mut running: Vec<_> = all.map(query).collect();
+    // One is sent when it is polled for the first time; an answer could be there at once.
+    let mut early: Vec<Option<Ended>> = Vec::with_capacity(running.len());
+    poll_fn(|cx| {
+        early.extend(running.iter_mut().map(|query| match query.as_mut().poll(cx) {
+            Poll::Ready(ended) => Some(ended),
+            Poll::Pending => None,
+        }));
+        Poll::Ready(())
+    })
+    .await;
+    for (query, ended) in running.into_iter().zip(early) {
+        tell(match ended {
+            Some(ended) => ended,
+            None => query.await,
+        });
     }
 }
 
