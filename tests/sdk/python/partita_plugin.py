@@ -7,14 +7,18 @@
 - Tests listed there with the reason "timing" are skipped: they pass on a server that is slow enough,
   so neither outcome says anything.
 - A test that other tests of its file disturb runs before them.
-- A test that races a thread of its own client gets more than one chance, if it is named here.
+- A test that races its own client's work in the background waits for that, if it is named here.
 """
 
+import asyncio
 import os
 import pathlib
 
 import pytest
-from _pytest.runner import runtestprotocol
+from azure.cosmos._global_endpoint_manager import _GlobalEndpointManager as Threads
+from azure.cosmos.aio._global_endpoint_manager_async import (
+    _GlobalEndpointManager as Tasks,
+)
 
 LIST = pathlib.Path(__file__).with_name("expected_failures.txt")
 
@@ -37,15 +41,15 @@ FIRST = {
     "test_partitioned_collection_document_crud_and_query",
 }
 
-# They give a client regions that are not there, and the client's own look at the account, in the
-# background, may take them away before the test uses them.
-RACES = {
-    "test_timeout_and_failover_retry_policy.py::TestTimeoutRetryPolicy::test_cross_region_retry",
-    "test_timeout_and_failover_retry_policy_async.py::"
-    "TestTimeoutRetryPolicyAsync::test_cross_region_retry_async",
-}
-CHANCES = 3
-LOST = []
+# They give a client regions that are not there. The client's own first look at the account, in the
+# background, would take them away if it came later, so clients of these tests wait for it.
+WAITING = (
+    "test_service_retry_policies.py::",
+    "test_service_retry_policies_async.py::",
+    "test_timeout_and_failover_retry_policy.py::",
+    "test_timeout_and_failover_retry_policy_async.py::",
+)
+WAIT_SECONDS = 30
 
 
 def pytest_configure(config):
@@ -77,27 +81,25 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError(f"{LIST.name} names tests that do not exist:\n  {names}")
 
 
-def pytest_runtest_protocol(item, nextitem):
-    if item.nodeid.partition("[")[0] not in RACES:
-        return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for chance in range(CHANCES):
-        if chance:
-            item._initrequest()
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        if not any(report.failed for report in reports):
-            break
-        LOST.append(item.nodeid)
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+@pytest.fixture(autouse=True)
+def first_look_is_over(request, monkeypatch):
+    if not request.node.nodeid.startswith(WAITING):
+        return
+    start, refresh = Threads._start_background_refresh, Tasks._refresh_endpoint_list_private
 
+    def start_and_wait(manager, target, kwargs):
+        start(manager, target, kwargs)
+        if manager.startup:
+            manager._refresh_thread.join(WAIT_SECONDS)
 
-def pytest_terminal_summary(terminalreporter):
-    # A test that needed another chance must not look like one that passed at once.
-    for test in LOST:
-        terminalreporter.write_line(f"LOST A CHANCE {test}")
+    async def refresh_and_wait(manager, *args, **kwargs):
+        first = manager.startup
+        await refresh(manager, *args, **kwargs)
+        if first:
+            await asyncio.wait({manager.refresh_task}, timeout=WAIT_SECONDS)
+
+    monkeypatch.setattr(Threads, "_start_background_refresh", start_and_wait)
+    monkeypatch.setattr(Tasks, "_refresh_endpoint_list_private", refresh_and_wait)
 
 
 def is_nobodys(test, here, suite):
