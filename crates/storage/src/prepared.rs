@@ -86,7 +86,7 @@ enum Effect {
 }
 
 /// What a decided batch does to one key: the stored value, or none if the record goes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) space: Space,
     pub(crate) key: Bytes,

@@ -81,6 +81,7 @@ impl Committer {
         let members = Arc::new(members);
         let view = Arc::new(View {
             snapshot: open.database.snapshot(),
+            group: open.group,
             runs: open.pending.as_ref().map(Pending::runs).unwrap_or_default(),
             spaces: Arc::clone(&open.spaces),
             members: Arc::clone(&members),
@@ -226,6 +227,8 @@ impl Committer {
                 changes.drain(index);
             }
         }
+        let items = part_of(&changes, Space::Items);
+        let items = changes.get(items).unwrap_or_default().to_vec();
         for Change { space, key, stored } in changes {
             match stored {
                 Some(stored) => batch.insert(self.spaces.get(space), key, stored),
@@ -233,6 +236,9 @@ impl Committer {
             }
         }
         self.complete(batch, bytes, durability)?;
+        for Change { key, stored, .. } in items {
+            self.spaces.kept.change(&key, stored.as_deref(), self.group);
+        }
         if let (Some((pending, sorter)), Some(run)) = (&mut self.pending, run) {
             pending.push(self.group, run);
             if pending.is_due() {
@@ -331,6 +337,7 @@ impl Committer {
     fn publish(&mut self) {
         self.view = Arc::new(View {
             snapshot: self.database.snapshot(),
+            group: self.group,
             runs: self.pending.as_ref().map(|(pending, _)| pending.runs()).unwrap_or_default(),
             spaces: Arc::clone(&self.spaces),
             members: Arc::clone(&self.members),

@@ -20,6 +20,7 @@ use super::directory::{Directory, failed};
 use super::dropped::Dropped;
 use super::health::Health;
 use super::journal::{self, Findings};
+use super::kept::Kept;
 use super::keys::{Family, group_key, number};
 use super::mark::Mark;
 use super::pending::Pending;
@@ -35,6 +36,9 @@ const WORKER_THREADS: usize = 3;
 /// Bounds the time that a start after a crash takes to replay: the engine replaces a journal at 64
 /// MB and, over this limit, flushes what keeps old ones alive. So there are about 128 MB at most.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The part of the memory for caches that is for items in one piece; the rest is for blocks.
+const KEPT_SHARE: u64 = 2;
 
 /// The part of a lane that callers and its committer share.
 pub(super) struct Lane {
@@ -141,8 +145,9 @@ impl LanePlan<'_> {
 
     fn open_engine(&self) -> Result<(Database, Arc<Spaces>)> {
         let dropped = self.dropped.clone();
+        let kept_bytes = self.cache_bytes / KEPT_SHARE;
         let database = Database::builder(self.path())
-            .cache_size(self.cache_bytes)
+            .cache_size(self.cache_bytes - kept_bytes)
             .worker_threads(if self.frozen.has_merger() { 1 } else { WORKER_THREADS })
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .manual_journal_persist(true)
@@ -163,7 +168,8 @@ impl LanePlan<'_> {
             false => None,
         };
         let sort_bytes = self.frozen.sort_bytes();
-        Ok((database, Arc::new(Spaces { keyspaces, pending, sort_bytes })))
+        let kept = Kept::new(kept_bytes);
+        Ok((database, Arc::new(Spaces { keyspaces, pending, sort_bytes, kept })))
     }
 }
 

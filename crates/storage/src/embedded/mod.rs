@@ -7,10 +7,10 @@
 //!
 //! Reading order: [`lane`] (a database per core), [`committer`] (the one writer, group commit),
 //! [`view`] (what readers see, and why only the committer takes snapshots), [`mark`] and
-//! [`journal`] (how a loss is noticed), [`pending`] (how the index follows), [`pressure`] (when
-//! writers wait), [`tidy`] (what is done when nobody writes), [`dropped`] (how partitions go),
-//! [`directory`] and [`settings`] (what is frozen when the store is made), [`keys`] (what is stored
-//! where).
+//! [`journal`] (how a loss is noticed), [`pending`] (how the index follows), [`kept`] (items that
+//! need not be looked for), [`pressure`] (when writers wait), [`tidy`] (what is done when nobody
+//! writes), [`dropped`] (how partitions go), [`directory`] and [`settings`] (what is frozen when
+//! the store is made), [`keys`] (what is stored where).
 //!
 //! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
 //! several lanes is one atomic write: after a crash either all of them exist or none. A lane learns
@@ -26,6 +26,7 @@ mod directory;
 mod dropped;
 mod health;
 mod journal;
+mod kept;
 mod keys;
 mod lane;
 mod mark;

@@ -25,6 +25,7 @@ use fjall::{Keyspace, Readable, Slice};
 use partita_model::Lsn;
 
 use super::health::Health;
+use super::kept::Kept;
 use super::keys::{PREFIX_BYTES, stored_key, stored_range};
 use super::pending::{Merge, Run, Runs};
 use crate::contract::{
@@ -42,6 +43,7 @@ pub(super) struct Spaces {
     pub(super) pending: Option<Keyspace>,
     /// How much is gathered there before it is sorted in.
     pub(super) sort_bytes: usize,
+    pub(super) kept: Kept,
 }
 
 impl Spaces {
@@ -68,6 +70,8 @@ pub(super) struct Member {
 /// A lane at one moment.
 pub(super) struct View {
     pub(super) snapshot: fjall::Snapshot,
+    /// The last group that it shows.
+    pub(super) group: u64,
     /// What is above the snapshot of the index.
     pub(super) runs: Runs,
     pub(super) spaces: Arc<Spaces>,
@@ -84,8 +88,26 @@ impl View {
             let own = |stored: &[u8]| record(space, Bytes::copy_from_slice(stored));
             return stored.map(own).transpose();
         }
-        let stored = self.snapshot.get(self.spaces.get(space), key).map_err(engine_error)?;
-        stored.map(|stored| record(space, Bytes::from(stored))).transpose()
+        let stored = match space {
+            Space::Items => self.find_item(key)?,
+            _ => self.find(space, key)?,
+        };
+        stored.map(|stored| record(space, stored)).transpose()
+    }
+
+    fn find(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let found = self.snapshot.get(self.spaces.get(space), key).map_err(engine_error)?;
+        Ok(found.map(Bytes::from))
+    }
+
+    fn find_item(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let kept = &self.spaces.kept;
+        if let Some(known) = kept.get(key, self.group) {
+            return Ok(known);
+        }
+        let found = self.find(Space::Items, key)?;
+        kept.keep(key, found.as_deref(), self.group);
+        Ok(found)
     }
 
     /// Takes the stored entries of a range of stored keys one after another, until `take` has
@@ -191,7 +213,15 @@ impl Snapshot for EmbeddedSnapshot {
     }
 
     fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
-        keys.iter().map(|key| self.get(space, key)).collect()
+        let mut stored_key = stored_key(self.partition, &[]);
+        let mut get = |key: &Vec<u8>| {
+            stored_key.truncate(PREFIX_BYTES);
+            stored_key.extend_from_slice(key);
+            self.view.get(space, &stored_key)
+        };
+        let found = keys.iter().map(&mut get).collect();
+        self.check()?;
+        found
     }
 
     fn scan(

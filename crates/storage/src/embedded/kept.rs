@@ -1,0 +1,228 @@
+//! Items that were read or written lately, each in one piece.
+//!
+//! The engine finds an item by way of filters, block indexes, its cache of blocks and a block. With
+//! a million items nearly all of these places are memory that the processor has not seen lately,
+//! and the way takes three microseconds. So a lane keeps items by their keys, too, in a part of the
+//! memory for caches: few places, and a kilobyte for each item instead of the block around it.
+//!
+//! **Whether a view shows it.** What is kept of a key is always the newest: the committer replaces
+//! it, after a group is written and before the view is published. A kept item says since which
+//! group it is known to be what it is, and only views that are not older get it; others ask the
+//! engine. Who has read an item from a view keeps it only if the committer has not changed it in
+//! the meantime: that is told by [`Changes`], for some thousand classes of keys, and nobody changes
+//! or keeps a key of a class while another one does.
+//!
+//! Keys are compared as they are: the hash under which an item is kept only leads to it.
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+/// What an item takes in memory beside its bytes, about.
+const OVERHEAD_BYTES: u64 = 128;
+
+/// Larger items stay where they are: next to them the way does not count.
+const ITEM_BYTES_MAX: usize = 64 * 1024;
+
+/// Classes of keys. With more of them a reader is less often wrong to think that its item changed.
+const CLASSES: usize = 4 * 1024;
+
+/// The items that a lane keeps.
+pub(super) struct Kept {
+    items: Cache<u64, Item, Weights, BuildHasherDefault<Hashed>>,
+    hashes: RandomState,
+    changes: Changes,
+}
+
+#[derive(Clone)]
+struct Item {
+    /// Since this group, at least, it is what it is.
+    since: u64,
+    /// The key and, behind it, what is stored.
+    bytes: Bytes,
+    key_bytes: usize,
+    /// Whether anything is stored. Who creates an item looks whether it is there, and the
+    /// committer looks again.
+    is_there: bool,
+}
+
+impl Kept {
+    pub(super) fn new(bytes_max: u64) -> Kept {
+        let options = OptionsBuilder::new()
+            .weight_capacity(bytes_max)
+            .estimated_items_capacity(1_000)
+            .build()
+            .expect("both numbers are given");
+        let (weights, lifecycle) = (Weights, DefaultLifecycle::default());
+        let items = Cache::with_options(options, weights, BuildHasherDefault::default(), lifecycle);
+        Kept { items, hashes: RandomState::new(), changes: Changes::default() }
+    }
+
+    /// What is stored under a key as of a group, or that nothing is, if that is known.
+    pub(super) fn get(&self, key: &[u8], group: u64) -> Option<Option<Bytes>> {
+        let hash = self.hashes.hash_one(key);
+        let item = self.items.get(&hash)?;
+        let is_it = item.bytes.get(..item.key_bytes) == Some(key);
+        let stored = || item.is_there.then(|| item.bytes.slice(item.key_bytes..));
+        (is_it && item.since <= group).then(stored)
+    }
+
+    /// Keeps what was found under a key as of a group.
+    pub(super) fn keep(&self, key: &[u8], stored: Option<&[u8]>, group: u64) {
+        let hash = self.hashes.hash_one(key);
+        let item = Item::new(key, stored, group);
+        let last_changed = self.changes.lock(hash);
+        if *last_changed <= group {
+            self.put(hash, item);
+        }
+    }
+
+    /// What is stored under a key has changed with a group, which is not to be seen yet.
+    pub(super) fn change(&self, key: &[u8], stored: Option<&[u8]>, group: u64) {
+        let hash = self.hashes.hash_one(key);
+        let item = Item::new(key, stored, group);
+        let mut last_changed = self.changes.lock(hash);
+        *last_changed = group;
+        self.put(hash, item);
+    }
+
+    /// Puts an item in the place of what was there.
+    fn put(&self, hash: u64, item: Option<Item>) {
+        match item {
+            Some(item) => self.items.insert(hash, item),
+            None => drop(self.items.remove(&hash)),
+        }
+    }
+}
+
+impl Item {
+    /// None if it is too large to be kept.
+    fn new(key: &[u8], stored: Option<&[u8]>, since: u64) -> Option<Item> {
+        let (is_there, key_bytes) = (stored.is_some(), key.len());
+        let stored = stored.unwrap_or_default();
+        if key.len() + stored.len() > ITEM_BYTES_MAX {
+            return None;
+        }
+        // A copy: what is stored is a part of something larger.
+        let bytes = Bytes::from([key, stored].concat());
+        Some(Item { since, bytes, key_bytes, is_there })
+    }
+}
+
+/// The last group that changed a key, by classes of hashes.
+struct Changes(Box<[Mutex<u64>]>);
+
+impl Default for Changes {
+    fn default() -> Changes {
+        Changes((0..CLASSES).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Changes {
+    fn lock(&self, hash: u64) -> MutexGuard<'_, u64> {
+        // The remainder is below the number of classes.
+        let class = &self.0[(hash % CLASSES as u64) as usize];
+        class.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Clone)]
+struct Weights;
+
+impl Weighter<u64, Item> for Weights {
+    fn weight(&self, _: &u64, item: &Item) -> u64 {
+        item.bytes.len() as u64 + OVERHEAD_BYTES
+    }
+}
+
+/// Numbers that are hashes already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are hashed")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = b"key";
+    const ONE: Option<&[u8]> = Some(b"one");
+    const TWO: Option<&[u8]> = Some(b"two");
+
+    fn is(kept: &Kept, group: u64, stored: Option<&[u8]>) -> bool {
+        kept.get(KEY, group).is_some_and(|found| found.as_deref() == stored)
+    }
+
+    #[test]
+    fn an_item_is_handed_out_to_views_since_its_last_change_only() {
+        let kept = Kept::new(1 << 20);
+        kept.keep(KEY, ONE, 5);
+        assert!(is(&kept, 5, ONE) && is(&kept, 9, ONE));
+        assert_eq!(kept.get(KEY, 4), None, "nobody has looked");
+        kept.change(KEY, TWO, 10);
+        assert_eq!(kept.get(KEY, 9), None, "a view from before the change");
+        assert!(is(&kept, 10, TWO));
+        kept.change(KEY, None, 11);
+        assert_eq!(kept.get(KEY, 10), None);
+        assert!(is(&kept, 11, None));
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_kept_after_it() {
+        let kept = Kept::new(1 << 20);
+        kept.change(KEY, TWO, 10);
+        kept.keep(KEY, ONE, 9);
+        assert!(is(&kept, 10, TWO));
+    }
+
+    #[test]
+    fn a_large_item_takes_the_place_of_a_small_one() {
+        // The second is too large for what there is.
+        for (bytes_max, bytes) in [(1 << 20, ITEM_BYTES_MAX), (4_096, 4_096)] {
+            let kept = Kept::new(bytes_max);
+            kept.keep(KEY, ONE, 1);
+            assert!(is(&kept, 1, ONE));
+            kept.change(KEY, Some(&vec![0; bytes]), 2);
+            assert_eq!(kept.get(KEY, 2), None, "and is not kept itself");
+        }
+    }
+
+    #[test]
+    fn another_key_with_the_same_hash_is_not_found() {
+        let kept = Kept::new(1 << 20);
+        let hash = kept.hashes.hash_one(KEY);
+        for other in [&b"ke"[..], b"keys", b"kex"] {
+            kept.put(hash, Item::new(other, Some(b"y and more"), 1));
+            assert_eq!(kept.get(KEY, 1), None);
+        }
+        kept.put(hash, Item::new(KEY, ONE, 1));
+        assert!(is(&kept, 1, ONE));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_may_be_none() {
+        let kept = Kept::new(100_000);
+        for number in 0..10_000_u64 {
+            kept.keep(&number.to_be_bytes(), Some(&[0; 100]), 1);
+        }
+        assert!(kept.items.weight() <= 100_000 && kept.items.len() > 100);
+        let none = Kept::new(0);
+        none.keep(KEY, ONE, 1);
+        assert_eq!(none.get(KEY, 1), None);
+    }
+}
