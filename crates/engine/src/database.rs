@@ -176,7 +176,7 @@ impl Default for QuerySettings {
             memo_entries_min: 16,
             pointer_bytes_max: 16 << 20,
             parallelism: 4,
-            alone_micros: 250,
+            alone_micros: 150,
             spot_micros: 1_000,
             spot_quiet_micros: 5_000,
             token_bytes_max: 4 << 10,

@@ -81,6 +81,15 @@ pub(crate) fn parse_item(bytes: &[u8], components: usize) -> Option<ItemKey> {
     reader.is_empty().then_some(ItemKey { epk, key: PartitionKey(parts), id })
 }
 
+/// The id in an item key, without a look at the rest.
+pub(crate) fn id_of_item(bytes: &[u8], components: usize) -> Option<String> {
+    let mut reader = Reader::new(bytes);
+    reader.skip_bytes()?;
+    (0..components).try_for_each(|_| reader.skip_key_part())?;
+    let id = reader.str()?;
+    reader.is_empty().then_some(id)
+}
+
 /// All items whose EPK lies in the range.
 pub(crate) fn items_in(range: &EpkRange) -> KeyRange {
     KeyRange {
@@ -409,6 +418,9 @@ mod tests {
         assert_eq!(parsed, ItemKey { epk, key, id: "id/with\u{0}zero".into() });
         assert_eq!(parse_item(&bytes, 1), None);
         assert_eq!(parse_item(&bytes[..bytes.len() - 1], 2), None);
+        assert_eq!(id_of_item(&bytes, 2).as_deref(), Some(&*parsed.id));
+        assert_eq!(id_of_item(&bytes, 1), None);
+        assert_eq!(id_of_item(&bytes[..bytes.len() - 1], 2), None);
     }
 
     #[test]

@@ -20,6 +20,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 use crate::document::Scalar;
 use crate::partition_key::KeyPart;
 
@@ -181,12 +183,27 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
+    /// Passes over what [`put_bytes`] has written, which was not cut.
+    pub fn skip_bytes(&mut self) -> Option<()> {
+        let mut rest = self.0;
+        loop {
+            match rest.get(memchr(0, rest)?..)? {
+                [0, ESCAPED, after @ ..] => rest = after,
+                [0, END, after @ ..] => {
+                    self.0 = after;
+                    return Some(());
+                }
+                _ => return None,
+            }
+        }
+    }
+
     /// Bytes up to their end, and whether they were cut there.
     fn bytes_to_end(&mut self) -> Option<(Vec<u8>, bool)> {
         let mut bytes = Vec::new();
         let mut rest = self.0;
         loop {
-            let zero = rest.iter().position(|&byte| byte == 0)?;
+            let zero = memchr(0, rest)?;
             let (piece, after) = rest.split_at_checked(zero)?;
             bytes.extend_from_slice(piece);
             match after {
@@ -285,5 +302,19 @@ impl<'a> Reader<'a> {
         };
         *self = ahead;
         Some(part)
+    }
+
+    /// Passes over a key part.
+    pub fn skip_key_part(&mut self) -> Option<()> {
+        let (&kind, rest) = self.0.split_first()?;
+        let mut ahead = Reader(rest);
+        match kind {
+            UNDEFINED | NULL | FALSE | TRUE => {}
+            NUMBER => drop(ahead.f64()?),
+            STRING => ahead.skip_bytes()?,
+            _ => return None,
+        }
+        *self = ahead;
+        Some(())
     }
 }

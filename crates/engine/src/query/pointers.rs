@@ -11,11 +11,12 @@
 //! all of it is read, which takes no longer than to look for a few more.
 //!
 //! Pieces are kept in two generations. When the young one is full it becomes the old one, whose
-//! pieces are forgotten; a piece that is used in between moves back to the young.
+//! pieces are forgotten; a piece that is used in between moves back to the young. Most ways are
+//! found in the young one, where threads of one query look at the same time.
 
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 use partita_storage::{KeyRange, PartitionId};
 
@@ -32,7 +33,7 @@ const OVERHEAD_BYTES: usize = 128 + PIECE as usize * size_of::<Place>();
 
 /// The ways of a database, up to a number of bytes.
 #[derive(Debug, Default)]
-pub(super) struct Pointers(Mutex<Generations>);
+pub(super) struct Pointers(RwLock<Generations>);
 
 /// What is known of some items.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,12 +84,15 @@ pub(super) fn range_of(piece: u64) -> KeyRange {
 impl Pointers {
     /// The keys of these items, where they are known.
     pub(super) fn get(&self, partition: PartitionId, rids: &[u64], bytes_max: usize) -> Ways {
+        let mut ways = Ways { keys: self.young(partition, rids), unread: Vec::new() };
+        if ways.keys.iter().all(Option::is_some) {
+            return ways;
+        }
         let mut all = self.lock();
-        let mut ways = Ways { keys: Vec::with_capacity(rids.len()), unread: Vec::new() };
-        for rid in rids {
+        for (rid, key) in rids.iter().zip(&mut ways.keys).filter(|(_, key)| key.is_none()) {
             let number = rid / PIECE;
             let piece = all.piece((partition, number), bytes_max);
-            let key = piece.get(*rid).map(<[u8]>::to_vec);
+            *key = piece.get(*rid).map(<[u8]>::to_vec);
             if key.is_none() {
                 piece.misses += 1;
                 if piece.misses >= MISSES_MAX && ways.unread.len() < READ_MAX {
@@ -96,9 +100,18 @@ impl Pointers {
                     ways.unread.push(number);
                 }
             }
-            ways.keys.push(key);
         }
         ways
+    }
+
+    /// The keys of these items that are in the young generation.
+    fn young(&self, partition: PartitionId, rids: &[u64]) -> Vec<Option<Vec<u8>>> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let key_of = |rid: &u64| {
+            let piece = all.young.get(&(partition, rid / PIECE))?;
+            piece.get(*rid).map(<[u8]>::to_vec)
+        };
+        rids.iter().map(key_of).collect()
     }
 
     /// Remembers the keys of items.
@@ -116,8 +129,8 @@ impl Pointers {
         all.rotate(bytes_max);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Generations> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> RwLockWriteGuard<'_, Generations> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -104,12 +104,13 @@ impl Database {
         let mut work = Work::new(context);
         let began_nanos = self.clock.monotonic_nanos();
         work.spot_until_nanos = Some(began_nanos + micros * 1_000);
-        work.shares_at_once = place.lasted_micros() >= 2 * self.settings.query.alone_micros;
+        work.shares_at_once = place.lasted_micros() >= self.settings.query.alone_micros;
         let result = match access::check(self, context, op) {
             Ok(()) => self.query(&mut work, container, query),
             Err(error) => Err(error),
         };
-        place.note(work.given_up, self.clock.monotonic_nanos().saturating_sub(began_nanos) / 1_000);
+        let micros = self.clock.monotonic_nanos().saturating_sub(began_nanos) / 1_000;
+        place.note(work.given_up, micros, work.shares_at_once);
         (!work.given_up).then(|| self.reply(work, result))
     }
 }
@@ -138,7 +139,7 @@ const HALF: u32 = 16;
 /// many it were the last time.
 pub(crate) struct Tries {
     places: Vec<AtomicU32>,
-    /// How long the last one took, in microseconds.
+    /// How long one takes alone, about, in microseconds.
     lasted: Vec<AtomicU32>,
 }
 
@@ -195,15 +196,20 @@ impl Place<'_> {
         left == 0
     }
 
-    /// How long the last try took.
+    /// How long a try takes alone, about.
     fn lasted_micros(&self) -> u64 {
         self.lasted.map_or(0, |lasted| u64::from(lasted.load(Ordering::Relaxed)))
     }
 
-    /// Remembers whether a try took too long, and how long it took.
-    fn note(&self, too_long: bool, micros: u64) {
+    /// Remembers whether a try took too long, and how long it took. If others helped, it would have
+    /// taken longer alone, as it did before; that is forgotten step by step, until it runs alone
+    /// again.
+    fn note(&self, too_long: bool, micros: u64, is_shared: bool) {
         if let Some(lasted) = self.lasted {
-            lasted.store(u32::try_from(micros).unwrap_or(u32::MAX), Ordering::Relaxed);
+            let micros = u32::try_from(micros).unwrap_or(u32::MAX);
+            let before = lasted.load(Ordering::Relaxed);
+            let least = if is_shared { before - before / 8 } else { 0 };
+            lasted.store(micros.max(least), Ordering::Relaxed);
         }
         let Some(place) = self.passed else { return };
         let last = place.load(Ordering::Relaxed) >> HALF;
@@ -227,7 +233,7 @@ mod tests {
         while !place.may_try() {
             passed += 1;
         }
-        place.note(true, 1);
+        place.note(true, 1, false);
         passed
     }
 
@@ -251,6 +257,21 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_alone_is_shared_until_it_is_seen_alone_again() {
+        let tries = Tries::default();
+        let path = ContainerPath { database: "d".into(), container: "c".into() };
+        let place = tries.place(&path, &QueryRequest::new("SELECT * FROM c"));
+        place.note(false, 400, false);
+        let lasted = [200, 350, 100, 100].map(|micros| {
+            place.note(false, micros, true);
+            place.lasted_micros()
+        });
+        assert_eq!(lasted, [350, 350, 307, 269]);
+        place.note(false, 100, false);
+        assert_eq!(place.lasted_micros(), 100);
+    }
+
+    #[test]
     fn what_took_too_long_is_tried_more_and_more_rarely() {
         let tries = Tries::default();
         let text = |n: u32| format!("SELECT * FROM c WHERE c.a = {n} AND c.b = 'b{n}'");
@@ -259,7 +280,7 @@ mod tests {
         assert_eq!(passed(&tries, "SELECT * FROM c WHERE c.a = 1"), 0, "another query");
         let path = ContainerPath { database: "d".into(), container: "c".into() };
         let place = tries.place(&path, &QueryRequest::new(text(0)));
-        place.note(false, 1);
+        place.note(false, 1, false);
         assert!(place.may_try());
     }
 }

@@ -109,6 +109,12 @@ fn broken_bytes_read_as_none_and_move_nothing() {
         assert_eq!(reader.key_part(), None, "{bytes:?}");
         assert_eq!(reader.rest(), bytes);
     }
+    // Who passes over a part does not look whether it is a text.
+    for bytes in [&[][..], &[4], &[5, 1, 2], &[8, b'a'], &[8, b'a', 0], &[8, 0, 2]] {
+        let mut reader = keycode::Reader::new(bytes);
+        assert_eq!(reader.skip_key_part(), None, "{bytes:?}");
+        assert_eq!(reader.rest(), bytes);
+    }
     let mut undefined = keycode::Reader::new(&[0]);
     assert_eq!(undefined.scalar(), None);
     assert_eq!(undefined.rest(), [0]);
@@ -132,8 +138,11 @@ proptest! {
     fn parts_read_back(parts in vec(part(), 0..4)) {
         let bytes = encode(&parts);
         let mut reader = keycode::Reader::new(&bytes);
+        let mut passing = keycode::Reader::new(&bytes);
         for part in &parts {
             prop_assert_eq!(reader.key_part(), Some(part.clone()));
+            prop_assert_eq!(passing.skip_key_part(), Some(()));
+            prop_assert_eq!(reader.rest(), passing.rest());
         }
         prop_assert!(reader.is_empty());
     }

@@ -19,7 +19,7 @@ use super::indexed::paths_of;
 use super::small_document::{Template, is_doubtful, put_text};
 use crate::catalog::Container;
 use crate::index::EntryValue;
-use crate::keys::{self, ItemKey};
+use crate::keys;
 use crate::query::position::SortPosition;
 
 /// Where a value comes from.
@@ -78,6 +78,16 @@ impl<'l> Known<'l> {
         self.sources.iter().any(|source| matches!(source, Source::Id | Source::KeyPart(_)))
     }
 
+    /// Reads the key of an item, as far as it is looked at.
+    fn read(&self, item_key: &[u8]) -> Option<Named> {
+        let components = self.container.definition.partition_key.paths.len();
+        if self.sources.iter().any(|source| matches!(source, Source::KeyPart(_))) {
+            let whole = keys::parse_item(item_key, components)?;
+            return Some(Named { id: whole.id, key: whole.key.0 });
+        }
+        Some(Named { id: keys::id_of_item(item_key, components)?, key: Vec::new() })
+    }
+
     /// Writes the document of a place. False if the item has to be loaded.
     pub(super) fn write(
         &mut self,
@@ -85,8 +95,7 @@ impl<'l> Known<'l> {
         place: &SortPosition,
         item_key: Option<&[u8]>,
     ) -> bool {
-        let components = self.container.definition.partition_key.paths.len();
-        let item_key = item_key.and_then(|key| keys::parse_item(key, components));
+        let item_key = item_key.and_then(|key| self.read(key));
         self.texts.clear();
         self.pieces.clear();
         for source in &self.sources {
@@ -109,11 +118,18 @@ impl<'l> Known<'l> {
     }
 }
 
+/// What of an item's key is looked at.
+struct Named {
+    id: String,
+    /// Nothing if nobody looks at it.
+    key: Vec<KeyPart>,
+}
+
 fn value<'v>(
     container: &Container,
     source: Source,
     place: &'v SortPosition,
-    item_key: Option<&'v ItemKey>,
+    item_key: Option<&'v Named>,
 ) -> Told<'v> {
     match source {
         Source::Rid => {
@@ -121,7 +137,7 @@ fn value<'v>(
             Told::Value(Scalar::String(Cow::Owned(rid)))
         }
         Source::Id => item_key.map_or(Told::Nothing, |key| text(&key.id)),
-        Source::KeyPart(at) => match item_key.and_then(|key| key.key.0.get(at)) {
+        Source::KeyPart(at) => match item_key.and_then(|key| key.key.get(at)) {
             Some(KeyPart::String(key)) => text(key),
             Some(KeyPart::Number(double)) => Told::Value(Scalar::Number(*double)),
             Some(KeyPart::Bool(value)) => Told::Value(Scalar::Bool(*value)),
