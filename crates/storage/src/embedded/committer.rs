@@ -236,9 +236,7 @@ impl Committer {
             }
         }
         self.complete(batch, bytes, durability)?;
-        for Change { key, stored, .. } in items {
-            self.spaces.kept.change(&key, stored.as_deref(), self.group);
-        }
+        self.spaces.kept.change_all(&items, self.group);
         if let (Some((pending, sorter)), Some(run)) = (&mut self.pending, run) {
             pending.push(self.group, run);
             if pending.is_due() {

@@ -21,11 +21,17 @@ use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
+use crate::prepared::Change;
+
 /// What an item takes in memory beside its bytes, about.
 const OVERHEAD_BYTES: u64 = 128;
 
 /// Larger items stay where they are: next to them the way does not count.
 const ITEM_BYTES_MAX: usize = 64 * 1024;
+
+/// A group whose items have more bytes than this is large. Those of 64 writes by as many clients have
+/// about half of it.
+const GROUP_BYTES_MAX: usize = 128 * 1024;
 
 /// Classes of keys. With more of them a reader is less often wrong to think that its item changed.
 const CLASSES: usize = 4 * 1024;
@@ -80,13 +86,33 @@ impl Kept {
         }
     }
 
-    /// What is stored under a key has changed with a group, which is not to be seen yet.
-    pub(super) fn change(&self, key: &[u8], stored: Option<&[u8]>, group: u64) {
+    /// The changes of a group, which is not to be seen yet. Of a large one nothing is kept: that is
+    /// data being loaded, which would take the place of what is read, and the committer's time.
+    pub(super) fn change_all(&self, changes: &[Change], group: u64) {
+        let is_large = changes.iter().map(Change::size_bytes).sum::<usize>() > GROUP_BYTES_MAX;
+        for Change { key, stored, .. } in changes {
+            match is_large {
+                true => self.forget(key, group),
+                false => self.change(key, stored.as_deref(), group),
+            }
+        }
+    }
+
+    /// What is stored under a key has changed with a group.
+    fn change(&self, key: &[u8], stored: Option<&[u8]>, group: u64) {
         let hash = self.hashes.hash_one(key);
         let item = Item::new(key, stored, group);
         let mut last_changed = self.changes.lock(hash);
         *last_changed = group;
         self.put(hash, item);
+    }
+
+    /// The same, but what is stored now is not kept.
+    fn forget(&self, key: &[u8], group: u64) {
+        let hash = self.hashes.hash_one(key);
+        let mut last_changed = self.changes.lock(hash);
+        *last_changed = group;
+        self.put(hash, None);
     }
 
     /// Puts an item in the place of what was there.
@@ -159,6 +185,7 @@ impl Hasher for Hashed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Space;
 
     const KEY: &[u8] = b"key";
     const ONE: Option<&[u8]> = Some(b"one");
@@ -188,6 +215,23 @@ mod tests {
         kept.change(KEY, TWO, 10);
         kept.keep(KEY, ONE, 9);
         assert!(is(&kept, 10, TWO));
+    }
+
+    #[test]
+    fn of_a_large_group_nothing_is_kept_nor_of_what_was_there_before() {
+        let kept = Kept::new(1 << 20);
+        let stored = |bytes| Some(Bytes::from(vec![0; bytes]));
+        let change = |key: &'static [u8], bytes| Change {
+            space: Space::Items,
+            key: Bytes::from_static(key),
+            stored: stored(bytes),
+        };
+        kept.change_all(&[change(KEY, 1), change(b"other", 10_000)], 1);
+        assert!(is(&kept, 1, Some(&[0])));
+        kept.change_all(&[change(KEY, 2), change(b"other", GROUP_BYTES_MAX)], 2);
+        assert_eq!(kept.get(KEY, 2), None);
+        kept.keep(KEY, Some(&[0]), 1);
+        assert_eq!(kept.get(KEY, 2), None, "read before the change");
     }
 
     #[test]
