@@ -319,8 +319,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_DURABILITY", value_enum, default_value_t = DurabilityKind::Sync)]
     pub(crate) durability: DurabilityKind,
 
-    /// Memory for the store's cache, in MB [default: 256], half of it for items and half for blocks;
-    /// queries remember the ways to items in up to a sixteenth of it more
+    /// Memory for the store's cache, in MB [default: 256], half of it for items and half for
+    /// blocks; queries remember the ways to items in up to a sixteenth of it more
     #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
     pub(crate) cache_mb: Option<u64>,
 

@@ -29,8 +29,8 @@ const OVERHEAD_BYTES: u64 = 128;
 /// Larger items stay where they are: next to them the way does not count.
 const ITEM_BYTES_MAX: usize = 64 * 1024;
 
-/// A group whose items have more bytes than this is large. Those of 64 writes by as many clients have
-/// about half of it.
+/// A group whose items have more bytes than this is large. Those of 64 writes by as many clients
+/// have about half of it.
 const GROUP_BYTES_MAX: usize = 128 * 1024;
 
 /// Classes of keys. With more of them a reader is less often wrong to think that its item changed.
