@@ -154,6 +154,15 @@ pub struct Run<'q> {
 }
 
 impl Run<'_> {
+    /// Begins with an item; None if the query is grouped, so that no item has rows.
+    fn begin<'a>(&'a self, item: Option<Document<'a>>) -> Option<Frame<'a>> {
+        if self.query.grouping.is_some() {
+            return None;
+        }
+        self.scope.begin_item();
+        Some(Frame::new(item.map(Cell::from_document), &self.scope))
+    }
+
     /// All rows of one item in their order, until `emit` says stop. An error means that the item
     /// asks for too much. Not for grouped queries, whose rows are known only in the end: there is
     /// none here.
@@ -162,12 +171,10 @@ impl Run<'_> {
         item: Document<'_>,
         emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.query.grouping.is_some() {
-            return Ok(());
+        match self.begin(Some(item)) {
+            Some(mut frame) => rows_of(self.query, &mut frame, emit),
+            None => Ok(()),
         }
-        self.scope.begin_item();
-        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
-        rows_of(self.query, &mut frame, emit)
     }
 
     /// [`rows`](Run::rows) of an item that WHERE is known to let through. It has to have only what
@@ -177,12 +184,8 @@ impl Run<'_> {
         item: Document<'_>,
         emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.query.grouping.is_some() {
-            return Ok(());
-        }
-        self.scope.begin_item();
+        let Some(mut frame) = self.begin(Some(item)) else { return Ok(()) };
         let query = self.query;
-        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
         let _stopped_or_not = run::for_each_known_binding(query, &mut frame, &mut |frame| {
             Ok(row(query, frame)?.map_or(ControlFlow::Continue(()), &mut *emit))
         })?;
@@ -191,12 +194,8 @@ impl Run<'_> {
 
     /// The first row of an item whose place in the order is known: it comes without keys.
     pub fn first_row(&mut self, item: Document<'_>) -> Result<Option<Row>> {
-        if self.query.grouping.is_some() {
-            return Ok(None);
-        }
-        self.scope.begin_item();
+        let Some(mut frame) = self.begin(Some(item)) else { return Ok(None) };
         let query = self.query;
-        let mut frame = Frame::new(Some(Cell::from_document(item)), &self.scope);
         let mut first = None;
         let _found_or_not = run::for_each_binding(query, &mut frame, &mut |frame| {
             first = row_without_keys(query, frame)?;
@@ -210,11 +209,10 @@ impl Run<'_> {
         &mut self,
         emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.query.grouping.is_some() {
-            return Ok(());
+        match self.begin(None) {
+            Some(mut frame) => rows_of(self.query, &mut frame, emit),
+            None => Ok(()),
         }
-        self.scope.begin_item();
-        rows_of(self.query, &mut Frame::new(None, &self.scope), emit)
     }
 
     /// Adds one item to the groups of a grouped query.

@@ -91,28 +91,12 @@ impl Kept {
     pub(super) fn change_all(&self, changes: &[Change], group: u64) {
         let is_large = changes.iter().map(Change::size_bytes).sum::<usize>() > GROUP_BYTES_MAX;
         for Change { key, stored, .. } in changes {
-            match is_large {
-                true => self.forget(key, group),
-                false => self.change(key, stored.as_deref(), group),
-            }
+            let item = if is_large { None } else { Item::new(key, stored.as_deref(), group) };
+            let hash = self.hashes.hash_one(&key[..]);
+            let mut last_changed = self.changes.lock(hash);
+            *last_changed = group;
+            self.put(hash, item);
         }
-    }
-
-    /// What is stored under a key has changed with a group.
-    fn change(&self, key: &[u8], stored: Option<&[u8]>, group: u64) {
-        let hash = self.hashes.hash_one(key);
-        let item = Item::new(key, stored, group);
-        let mut last_changed = self.changes.lock(hash);
-        *last_changed = group;
-        self.put(hash, item);
-    }
-
-    /// The same, but what is stored now is not kept.
-    fn forget(&self, key: &[u8], group: u64) {
-        let hash = self.hashes.hash_one(key);
-        let mut last_changed = self.changes.lock(hash);
-        *last_changed = group;
-        self.put(hash, None);
     }
 
     /// Puts an item in the place of what was there.
@@ -191,6 +175,12 @@ mod tests {
     const ONE: Option<&[u8]> = Some(b"one");
     const TWO: Option<&[u8]> = Some(b"two");
 
+    fn change(kept: &Kept, stored: Option<&[u8]>, group: u64) {
+        let stored = stored.map(Bytes::copy_from_slice);
+        let change = Change { space: Space::Items, key: Bytes::from_static(KEY), stored };
+        kept.change_all(&[change], group);
+    }
+
     fn is(kept: &Kept, group: u64, stored: Option<&[u8]>) -> bool {
         kept.get(KEY, group).is_some_and(|found| found.as_deref() == stored)
     }
@@ -201,10 +191,10 @@ mod tests {
         kept.keep(KEY, ONE, 5);
         assert!(is(&kept, 5, ONE) && is(&kept, 9, ONE));
         assert_eq!(kept.get(KEY, 4), None, "nobody has looked");
-        kept.change(KEY, TWO, 10);
+        change(&kept, TWO, 10);
         assert_eq!(kept.get(KEY, 9), None, "a view from before the change");
         assert!(is(&kept, 10, TWO));
-        kept.change(KEY, None, 11);
+        change(&kept, None, 11);
         assert_eq!(kept.get(KEY, 10), None);
         assert!(is(&kept, 11, None));
     }
@@ -212,7 +202,7 @@ mod tests {
     #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let kept = Kept::new(1 << 20);
-        kept.change(KEY, TWO, 10);
+        change(&kept, TWO, 10);
         kept.keep(KEY, ONE, 9);
         assert!(is(&kept, 10, TWO));
     }
@@ -220,11 +210,10 @@ mod tests {
     #[test]
     fn of_a_large_group_nothing_is_kept_nor_of_what_was_there_before() {
         let kept = Kept::new(1 << 20);
-        let stored = |bytes| Some(Bytes::from(vec![0; bytes]));
         let change = |key: &'static [u8], bytes| Change {
             space: Space::Items,
             key: Bytes::from_static(key),
-            stored: stored(bytes),
+            stored: Some(Bytes::from(vec![0; bytes])),
         };
         kept.change_all(&[change(KEY, 1), change(b"other", 10_000)], 1);
         assert!(is(&kept, 1, Some(&[0])));
@@ -241,7 +230,7 @@ mod tests {
             let kept = Kept::new(bytes_max);
             kept.keep(KEY, ONE, 1);
             assert!(is(&kept, 1, ONE));
-            kept.change(KEY, Some(&vec![0; bytes]), 2);
+            change(&kept, Some(&vec![0; bytes]), 2);
             assert_eq!(kept.get(KEY, 2), None, "and is not kept itself");
         }
     }
