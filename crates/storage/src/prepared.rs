@@ -240,7 +240,7 @@ impl Prepared {
     }
 
     /// Decides the batch: either every change with its final key and value, or why not. Changes are
-    /// in the order of spaces, and those of the index space in the order of keys.
+    /// in the order of spaces and keys.
     ///
     /// `current` answers the record that is there now, all batches decided before included.
     pub(crate) fn decide(
@@ -261,11 +261,13 @@ impl Prepared {
         }
         let frozen = (*self.buffers).map(Buffer::freeze);
         let change = |draft: &Draft| draft.change(&frozen[draft.space as usize]);
-        let changes: Vec<Change> = self.changes.iter().map(change).collect();
+        let mut changes: Vec<Change> = self.changes.iter().map(change).collect();
         let has_puts =
             |draft: &Draft| draft.space == Space::Feed && !matches!(draft.effect, Effect::Log(_));
         if self.changes.iter().any(has_puts) {
             check_log_keys(&changes, self.prefix_bytes, lsn)?;
+            // What comes before and after the logs is known only now.
+            changes.sort_by(|a, b| (a.space, &a.key).cmp(&(b.space, &b.key)));
         }
         Ok(changes)
     }

@@ -39,6 +39,8 @@ struct Shared {
 struct State {
     answer: Option<Result<Commit>>,
     waker: Option<Waker>,
+    /// A thread waits. To wake one is a call of the system even if there is none.
+    has_waiting: bool,
 }
 
 impl Shared {
@@ -48,12 +50,14 @@ impl Shared {
     }
 
     fn resolve(&self, answer: Result<Commit>) {
-        let waker = {
+        let (waker, has_waiting) = {
             let mut state = self.lock();
             state.answer = Some(answer);
-            state.waker.take()
+            (state.waker.take(), state.has_waiting)
         };
-        self.resolved.notify_all();
+        if has_waiting {
+            self.resolved.notify_all();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -69,7 +73,7 @@ impl Ticket {
 
     /// A ticket that is resolved already.
     pub fn resolved(answer: Result<Commit>) -> Ticket {
-        let state = State { answer: Some(answer), waker: None };
+        let state = State { answer: Some(answer), ..State::default() };
         Ticket { shared: Arc::new(Shared { state: Mutex::new(state), resolved: Condvar::new() }) }
     }
 
@@ -80,6 +84,7 @@ impl Ticket {
             if let Some(answer) = &state.answer {
                 return answer.clone();
             }
+            state.has_waiting = true;
             state = self.shared.resolved.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }

@@ -13,17 +13,17 @@
 //! a while, it tidies up ([`super::tidy`]).
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use partita_model::Lsn;
 
+use super::counters::Counters;
+use super::group::{Changes, Group};
 use super::health::Health;
 use super::journal;
 use super::keys::{Family, group_key, lsn_value};
@@ -35,9 +35,8 @@ use super::queue::{Taken, Task, Work};
 use super::settings::Durability;
 use super::tidy::{Next, Rest};
 use super::view::{Lsns, Member, Spaces, View, engine_error};
-use crate::contract::{Commit, PartitionId, Record, Result, Space, TicketSetter};
+use crate::contract::{PartitionId, Result, Space};
 use crate::error::StorageError;
-use crate::prepared::{Change, Prepared, record};
 
 /// How long an orderly end waits for the engine to flush. What is not flushed then is replayed from
 /// the journal at the next start.
@@ -57,6 +56,7 @@ pub(super) struct Committer {
     view: Arc<View>,
     members: Arc<HashMap<PartitionId, Member>>,
     lsns: Lsns,
+    counters: Counters,
     mark: Mark,
     group: u64,
     durability: Durability,
@@ -116,6 +116,7 @@ impl Committer {
             view,
             members,
             lsns,
+            counters: Counters::default(),
             mark,
             group,
             durability,
@@ -166,7 +167,8 @@ impl Committer {
         for work in work {
             match work {
                 Work::Commit { partition, prepared, setter } => {
-                    let decided = group.decide(&self.members, partition, prepared);
+                    let batch = (partition, prepared);
+                    let decided = group.decide(&self.members, &mut self.counters, batch);
                     group.answers.push((setter, decided));
                 }
                 Work::Task { task, done } => performed.push((done, self.perform(task))),
@@ -182,9 +184,9 @@ impl Committer {
     }
 
     fn commit(&mut self, group: Group) {
-        let Group { changes, lsns, answers, .. } = group;
+        let Group { mut changes, lsns, answers, .. } = group;
         if !lsns.is_empty()
-            && let Err(error) = self.write_group(changes, &lsns)
+            && let Err(error) = self.write_group(&mut changes, &lsns)
         {
             let poisoned = self.lane.health.poison(error.to_string());
             answers.into_iter().for_each(|(setter, _)| setter.set(Err(poisoned.clone())));
@@ -200,13 +202,12 @@ impl Committer {
 
     fn write_group(
         &mut self,
-        mut changes: Vec<Change>,
+        changes: &mut Changes,
         lsns: &HashMap<usize, (PartitionId, Lsn)>,
     ) -> Result<()> {
-        for (partition, lsn) in lsns.values() {
-            changes.push(own_record(Family::Lsn.key(*partition), &lsn_value(*lsn)));
-        }
-        self.write(in_order(changes), self.durability)?;
+        let reached = lsns.values();
+        changes.add_own(reached.map(|(id, lsn)| (Family::Lsn.key(*id), lsn_value(*lsn).to_vec())));
+        self.write(changes, self.durability)?;
         for (slot, (_, lsn)) in lsns {
             self.lsns.set(*slot, *lsn);
         }
@@ -214,25 +215,31 @@ impl Committer {
         Ok(())
     }
 
-    /// One atomic write of changes, which are in order.
-    fn write(&mut self, mut changes: Vec<Change>, durability: Durability) -> Result<()> {
-        let bytes = changes.iter().map(Change::size_bytes).sum();
-        let mut batch = self.begin(changes.len());
+    /// One atomic write of changes.
+    fn write(&mut self, changes: &mut Changes, durability: Durability) -> Result<()> {
+        let bytes = changes.size_bytes();
+        let is_key = |space: &Space| *space != Space::Index || self.pending.is_none();
+        let keys = Space::ALL.into_iter().filter(is_key).map(|space| changes.of(space).len());
+        let mut batch = self.begin(keys.sum());
         let mut run = None;
-        if let Some((pending, _)) = &self.pending {
-            let index = part_of(&changes, Space::Index);
-            if !index.is_empty() {
-                run =
-                    changes.get(index.clone()).map(|c| pending.file(&mut batch, self.group + 1, c));
-                changes.drain(index);
+        let mut items = Vec::new();
+        for space in Space::ALL {
+            if let (Space::Index, Some((pending, _))) = (space, &self.pending) {
+                let entries = changes.of(space);
+                let group = self.group + 1;
+                run = (entries.len() > 0).then(|| pending.file(&mut batch, group, entries));
+                continue;
             }
-        }
-        let items = part_of(&changes, Space::Items);
-        let items = changes.get(items).unwrap_or_default().to_vec();
-        for Change { space, key, stored } in changes {
-            match stored {
-                Some(stored) => batch.insert(self.spaces.get(space), key, stored),
-                None => batch.remove(self.spaces.get(space), key),
+            for change in changes.of_mut(space).take_in_order() {
+                match space {
+                    Space::Items => items.push(change.clone()),
+                    Space::Meta => self.counters.change(&change),
+                    Space::Index | Space::Feed => {}
+                }
+                match change.stored {
+                    Some(stored) => batch.insert(self.spaces.get(space), change.key, stored),
+                    None => batch.remove(self.spaces.get(space), change.key),
+                }
             }
         }
         self.complete(batch, bytes, durability)?;
@@ -348,9 +355,9 @@ impl Committer {
     fn perform(&mut self, task: Task) -> Result<()> {
         match task {
             Task::Record(records) => {
-                let records = records.into_iter().map(|(key, value)| own_record(key, &value));
+                let mut records = Changes::of_store(records.into_iter());
                 // Always synced: other lanes rely on what is said here.
-                let written = self.write(records.collect(), Durability::Sync);
+                let written = self.write(&mut records, Durability::Sync);
                 written.map_err(|error| self.lane.health.poison(error.to_string()))?;
             }
             Task::Admit(ids, lsn) => {
@@ -364,6 +371,8 @@ impl Committer {
                 for gone in ids.iter().filter_map(|id| members.remove(id)) {
                     gone.gone.store(true, Ordering::Release);
                 }
+                // What they are counters of is dropped beside the committer.
+                self.counters.clear();
             }
             Task::Seal(id, sealed) => {
                 let member = Arc::make_mut(&mut self.members).get_mut(&id);
@@ -415,7 +424,7 @@ impl Committer {
     /// Lets go of tables that merges have replaced: shows the lane anew, without them. The engine
     /// looks for what nobody needs whenever it retires a buffer, which must have a record for that.
     fn let_go(&mut self) -> Result<()> {
-        self.write(Vec::new(), self.durability)?;
+        self.write(&mut Changes::default(), self.durability)?;
         self.publish();
         self.spaces.get(Space::Meta).rotate_memtable().map(drop).map_err(engine_error)
     }
@@ -464,113 +473,6 @@ pub(super) fn now() -> Instant {
 
 fn member(slot: usize) -> Member {
     Member { slot, sealed: false, gone: Arc::default() }
-}
-
-/// A record of the store itself.
-fn own_record(key: Vec<u8>, value: &[u8]) -> Change {
-    let (key, stored) = (key.into(), Some(Bytes::copy_from_slice(value)));
-    Change { space: Space::Meta, key, stored }
-}
-
-/// The last change of each key, in the order of spaces and keys: the engine finds the place of a
-/// key near that of the one before without a look at memory it has not just seen.
-///
-/// A key that several batches of a group change is there once, because the engine would file both
-/// changes under one sequence number.
-fn in_order(mut changes: Vec<Change>) -> Vec<Change> {
-    // Stable, and quick where pieces are sorted, as batches are.
-    changes.sort_by(|a, b| (a.space, &a.key).cmp(&(b.space, &b.key)));
-    changes.dedup_by(|later, kept| {
-        let is_same = (later.space, &later.key) == (kept.space, &kept.key);
-        if is_same {
-            std::mem::swap(later, kept);
-        }
-        is_same
-    });
-    changes
-}
-
-/// Where the changes of a space are among those of all, which are in order.
-fn part_of(changes: &[Change], space: Space) -> Range<usize> {
-    let before = changes.partition_point(|change| change.space < space);
-    let through = changes.partition_point(|change| change.space <= space);
-    before..through
-}
-
-/// The batches that are written together, as far as they are decided.
-struct Group {
-    view: Arc<View>,
-    /// What they change, batch after batch.
-    changes: Vec<Change>,
-    /// Where the changes of the index space begin and end, one range for each batch. There are many
-    /// and hardly anybody asks for one, so they are not put into `found`.
-    indexed: Vec<Range<usize>>,
-    /// Where the last change of a key is, for keys of all other spaces.
-    found: [HashMap<Bytes, usize>; Space::ALL.len()],
-    /// The LSNs reached, by slot.
-    lsns: HashMap<usize, (PartitionId, Lsn)>,
-    answers: Vec<(TicketSetter, Result<Commit>)>,
-}
-
-impl Group {
-    fn new(view: Arc<View>) -> Group {
-        Group {
-            view,
-            changes: Vec::new(),
-            indexed: Vec::new(),
-            found: Default::default(),
-            lsns: HashMap::new(),
-            answers: Vec::new(),
-        }
-    }
-
-    fn decide(
-        &mut self,
-        members: &HashMap<PartitionId, Member>,
-        partition: PartitionId,
-        prepared: Prepared,
-    ) -> Result<Commit> {
-        let member = members.get(&partition).ok_or(StorageError::PartitionGone(partition))?;
-        if member.sealed {
-            return Err(StorageError::Sealed(partition));
-        }
-        let slot = member.slot;
-        let last = self.lsns.get(&slot).map_or_else(|| self.view.lsns.get(slot), |(_, lsn)| *lsn);
-        let lsn = prepared.lsn_after(last);
-        let changes = prepared.decide(lsn, |space, key| self.current(space, key))?;
-        self.take(changes);
-        self.lsns.insert(slot, (partition, lsn));
-        Ok(Commit { lsn })
-    }
-
-    /// Adds the changes of a batch, which are in the order of spaces.
-    fn take(&mut self, changes: Vec<Change>) {
-        let start = self.changes.len();
-        let indexed = part_of(&changes, Space::Index);
-        self.indexed.push(start + indexed.start..start + indexed.end);
-        for (at, change) in changes.iter().enumerate() {
-            if change.space != Space::Index {
-                self.found[change.space as usize].insert(change.key.clone(), start + at);
-            }
-        }
-        self.changes.extend(changes);
-    }
-
-    /// The record that is there after all batches decided so far.
-    fn current(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
-        let changed = match space {
-            Space::Index => self.indexed.iter().rev().find_map(|range| {
-                let batch = self.changes.get(range.clone())?;
-                let at = batch.binary_search_by(|change| change.key[..].cmp(key)).ok()?;
-                batch.get(at)
-            }),
-            _ => self.found[space as usize].get(key).and_then(|at| self.changes.get(*at)),
-        };
-        match changed {
-            Some(change) => change.stored.clone().map(|stored| record(space, stored)).transpose(),
-            None => self.view.get(space, key),
-        }
-    }
 }
 
 /// A committer that panics must not leave callers waiting.

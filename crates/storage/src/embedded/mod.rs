@@ -22,8 +22,10 @@
 
 mod check;
 mod committer;
+mod counters;
 mod directory;
 mod dropped;
+mod group;
 mod health;
 mod journal;
 mod kept;

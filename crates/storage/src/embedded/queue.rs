@@ -7,10 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use partita_model::Lsn;
 
+use super::committer::now;
 use crate::contract::{PartitionId, Result, TicketSetter};
 use crate::error::StorageError;
 use crate::prepared::Prepared;
@@ -20,6 +22,11 @@ const GROUP_BATCHES_MAX: usize = 64;
 
 /// A group is one write of the engine and is held in memory twice while it is made.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// How often the committer lets others go first before it takes a group, and for how long: others
+/// may have long work to do that brings no writes.
+const YIELDS_MAX: usize = 8;
+const YIELDING_MAX: Duration = Duration::from_micros(500);
 
 /// What may wait for one lane.
 const QUEUE_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -87,6 +94,10 @@ struct State {
     waiting: VecDeque<Work>,
     bytes: usize,
     ended: bool,
+    /// The committer sleeps. To wake it is a call of the system even if it does not.
+    is_asleep: bool,
+    /// How many were taken together last.
+    last_taken: usize,
 }
 
 impl Queue {
@@ -104,8 +115,11 @@ impl Queue {
         } else {
             state.bytes += work.size_bytes();
             state.waiting.push_back(work);
+            let is_asleep = std::mem::take(&mut state.is_asleep);
             drop(state);
-            self.arrived.notify_one();
+            if is_asleep {
+                self.arrived.notify_one();
+            }
             return;
         };
         drop(state);
@@ -114,9 +128,10 @@ impl Queue {
 
     /// Waits for work, no longer than this if it says so, and takes what may be done together.
     pub(super) fn take(&self, wait_max: Option<Duration>) -> Taken {
-        let Some(mut state) = self.wait(wait_max) else { return Taken::Nothing };
+        let Some(state) = self.wait(wait_max) else { return Taken::Nothing };
+        let mut state = self.let_gather(state);
         if state.waiting.is_empty() {
-            return Taken::Ended;
+            return if state.ended { Taken::Ended } else { Taken::Nothing };
         }
         let mut group = Vec::new();
         let mut bytes = 0;
@@ -133,12 +148,38 @@ impl Queue {
             }
         }
         state.bytes = state.bytes.saturating_sub(bytes);
+        state.last_taken = group.len();
         Taken::Work(group)
+    }
+
+    /// Lets others go first for a moment if several came together lately and fewer are here now:
+    /// they have their answers and are about to come again, and a sync costs the same for all.
+    ///
+    /// This does not sleep. On a processor that has nothing else to do it takes a few microseconds;
+    /// on a busy one those go on who would have to wait for it otherwise.
+    fn let_gather<'q>(&'q self, mut state: MutexGuard<'q, State>) -> MutexGuard<'q, State> {
+        if state.last_taken < 2 || state.waiting.len() >= state.last_taken {
+            return state;
+        }
+        let begun = now();
+        for _ in 0..YIELDS_MAX {
+            let is_enough = state.waiting.len() >= state.last_taken;
+            if is_enough || state.ended || begun.elapsed() >= YIELDING_MAX {
+                break;
+            }
+            drop(state);
+            thread::yield_now();
+            state = self.lock();
+        }
+        state
     }
 
     /// Waits until there is work or the queue has ended; None if neither came in time.
     fn wait(&self, wait_max: Option<Duration>) -> Option<MutexGuard<'_, State>> {
-        let is_quiet = |state: &mut State| state.waiting.is_empty() && !state.ended;
+        let is_quiet = |state: &mut State| {
+            state.is_asleep = state.waiting.is_empty() && !state.ended;
+            state.is_asleep
+        };
         let state = self.lock();
         let Some(wait_max) = wait_max else {
             let waited = self.arrived.wait_while(state, is_quiet);

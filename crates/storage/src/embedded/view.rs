@@ -95,7 +95,8 @@ impl View {
         stored.map(|stored| record(space, stored)).transpose()
     }
 
-    fn find(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+    /// What the engine has stored under a key.
+    pub(super) fn find(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let found = self.snapshot.get(self.spaces.get(space), key).map_err(engine_error)?;
         Ok(found.map(Bytes::from))
     }
@@ -300,6 +301,14 @@ pub(super) fn each(
         next.map(|next| next.into_inner().map_err(engine_error)).transpose()
     };
     let mut next_above = above.next();
+    if next_above.is_none() {
+        while let Some((key, stored)) = next_below()? {
+            if take(Piece::Engine(key), Piece::Engine(stored))?.is_break() {
+                return Ok(());
+            }
+        }
+        return Ok(());
+    }
     let mut found = next_below()?;
     loop {
         let order = match (&next_above, &found) {

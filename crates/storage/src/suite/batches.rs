@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     ("expectations that hold let the batch pass", expectations_that_hold_let_the_batch_pass),
     ("expectations see batches submitted before", expectations_see_batches_submitted_before),
     ("adds make counters that commute", adds_make_counters_that_commute),
+    ("adds count from what was written last", adds_count_from_what_was_written_last),
     ("an add to something else is an error", an_add_to_something_else_is_an_error),
     ("logs are filed under the commit's LSN", logs_are_filed_under_the_commits_lsn),
     ("a batch at fault disturbs nobody", a_batch_at_fault_disturbs_nobody),
@@ -141,6 +142,53 @@ fn adds_make_counters_that_commute(rig: &dyn Rig) {
     }
     let record = snapshot(&*store, P).get(Space::Meta, b"n").expect("a read").expect("a counter");
     assert_eq!((counter(&record.value), record.lsn), (Ok(50 * 51 / 2 - 50), Lsn(50)));
+}
+
+/// One commit after the other: stores may remember what they wrote.
+fn adds_count_from_what_was_written_last(rig: &dyn Rig) {
+    let store = open_with_partition(rig);
+    let change = |write: &dyn Fn(&mut Batch)| {
+        let mut batch = Batch::new();
+        write(&mut batch);
+        commit(&*store, P, batch)
+    };
+    let add = |delta| change(&|batch| batch.add(Space::Meta, b"n".to_vec(), delta));
+    let count = |expected: Option<i64>| {
+        let record = snapshot(&*store, P).get(Space::Meta, b"n").expect("a read");
+        assert_eq!(record.map(|record| counter(&record.value).expect("a counter")), expected);
+    };
+    for sum in 1..=4 {
+        add(1).expect("an add");
+        count(Some(sum));
+    }
+    change(&|batch| {
+        batch.add(Space::Meta, b"n".to_vec(), 100);
+        batch.expect_unchanged(Space::Meta, b"n".to_vec(), Lsn(1));
+    })
+    .expect_err("it has changed since");
+    add(1).expect("an add");
+    count(Some(5));
+    change(&|batch| batch.put(Space::Meta, b"n".to_vec(), 70_i64.to_be_bytes().to_vec()))
+        .expect("a put");
+    add(1).expect("an add");
+    count(Some(71));
+    change(&|batch| batch.delete(Space::Meta, b"n".to_vec())).expect("a delete");
+    count(None);
+    for sum in 1..=3 {
+        add(1).expect("an add");
+        count(Some(sum));
+    }
+    // More counters than anybody remembers.
+    for _ in 0..2 {
+        change(&|batch| {
+            (0..3_000_u32).for_each(|n| batch.add(Space::Meta, n.to_be_bytes().to_vec(), n.into()));
+        })
+        .expect("many adds");
+    }
+    add(1).expect("an add");
+    count(Some(4));
+    let last = snapshot(&*store, P).get(Space::Meta, &2_999_u32.to_be_bytes()).expect("a read");
+    assert_eq!(last.map(|record| counter(&record.value)), Some(Ok(2 * 2_999)));
 }
 
 fn an_add_to_something_else_is_an_error(rig: &dyn Rig) {

@@ -33,10 +33,10 @@ use std::sync::Arc;
 use fjall::{Database, Keyspace, OwnedWriteBatch, Readable};
 
 use super::dropped::Dropped;
+use super::group::Pieces;
 use super::keys::{pending_key, pending_number};
 use super::view::engine_error;
 use crate::contract::Result;
-use crate::prepared::Change;
 pub(super) use run::{Entry, Merge, Run};
 pub(super) use sorter::Sorter;
 
@@ -104,12 +104,11 @@ impl Pending {
         }
     }
 
-    /// Files changes of the index, in the order of their keys, under a group's number. The run is
-    /// to be pushed when that is durable.
-    pub(super) fn file(&self, batch: &mut OwnedWriteBatch, group: u64, changes: &[Change]) -> Run {
-        let bytes = changes.iter().map(|change| change.size_bytes()).sum();
-        let mut run = Run::with_capacity(changes.len(), bytes);
-        for change in changes {
+    /// Files changes of the index under a group's number. The run is to be pushed when that is
+    /// durable.
+    pub(super) fn file(&self, batch: &mut OwnedWriteBatch, group: u64, changes: &Pieces) -> Run {
+        let mut run = Run::with_capacity(changes.len(), changes.size_bytes());
+        for change in changes.in_order() {
             run.push(Entry { key: &change.key, stored: change.stored.as_deref() });
         }
         batch.insert(&self.keyspace, pending_key(group), record::pack(run.entries()));

@@ -6,13 +6,15 @@
 //! moderate size, one after another. As their keys do not overlap they count as one run of the
 //! index.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
+use bytes::Bytes;
 use fjall::{Keyspace, PersistMode};
 
-use super::{Merge, Places, Runs};
+use super::{Entry, Merge, Places, Runs};
 use crate::contract::{Direction, KeyRange, Result};
 use crate::embedded::dropped::Dropped;
 use crate::embedded::keys::partition_of;
@@ -20,6 +22,9 @@ use crate::embedded::lane::Lane;
 use crate::embedded::queue::{Task, Work};
 use crate::embedded::view::engine_error;
 use crate::error::StorageError;
+
+/// About how many bytes of entries are handed to the engine in one piece.
+const HANDFUL_BYTES: usize = 64 * 1024;
 
 enum Job {
     SortIn(Runs),
@@ -128,17 +133,53 @@ fn sort_in(index: &Keyspace, runs: &Runs, dropped: &Dropped, table_bytes: usize)
     while entries.peek().is_some() {
         let mut table = index.start_ingestion().map_err(engine_error)?;
         let mut bytes = 0;
-        while bytes <= table_bytes
-            && let Some(entry) = entries.next()
-        {
-            let written = match entry.stored {
-                Some(stored) => table.write(entry.key, stored),
-                None => table.write_tombstone(entry.key),
-            };
-            written.map_err(engine_error)?;
-            bytes += entry.key.len() + entry.stored.map_or(0, <[u8]>::len);
+        while bytes <= table_bytes && entries.peek().is_some() {
+            let handful = Handful::take(&mut entries);
+            bytes += handful.bytes.len();
+            for (key, stored) in handful.into_changes() {
+                let written = match stored {
+                    Some(stored) => table.write(key, stored),
+                    None => table.write_tombstone(key),
+                };
+                written.map_err(engine_error)?;
+            }
         }
         table.finish().map_err(engine_error)?;
     }
     Ok(())
+}
+
+/// Entries that lie one behind the other in a buffer of their own. The engine wants to own what it
+/// writes: parts of a buffer cost it nothing, and a place in memory for each key would be a good
+/// part of its work.
+struct Handful {
+    bytes: Vec<u8>,
+    changes: Vec<(Range<usize>, Option<Range<usize>>)>,
+}
+
+impl Handful {
+    fn take<'a>(entries: &mut impl Iterator<Item = Entry<'a>>) -> Handful {
+        let bytes = Vec::with_capacity(HANDFUL_BYTES + HANDFUL_BYTES / 4);
+        let mut handful = Handful { bytes, changes: Vec::new() };
+        while handful.bytes.len() < HANDFUL_BYTES
+            && let Some(Entry { key, stored }) = entries.next()
+        {
+            let key = handful.put(key);
+            let stored = stored.map(|stored| handful.put(stored));
+            handful.changes.push((key, stored));
+        }
+        handful
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    fn into_changes(self) -> impl Iterator<Item = (Bytes, Option<Bytes>)> {
+        let bytes = Bytes::from(self.bytes);
+        let changes = self.changes.into_iter();
+        changes.map(move |(key, stored)| (bytes.slice(key), stored.map(|at| bytes.slice(at))))
+    }
 }
