@@ -25,6 +25,7 @@
 //!
 //! The catalog partition has its own families, see `catalog/store.rs`.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use partita_model::keycode::{self, Reader};
@@ -82,11 +83,11 @@ pub(crate) fn parse_item(bytes: &[u8], components: usize) -> Option<ItemKey> {
 }
 
 /// The id in an item key, without a look at the rest.
-pub(crate) fn id_of_item(bytes: &[u8], components: usize) -> Option<String> {
+pub(crate) fn id_of_item(bytes: &[u8], components: usize) -> Option<Cow<'_, str>> {
     let mut reader = Reader::new(bytes);
     reader.skip_bytes()?;
     (0..components).try_for_each(|_| reader.skip_key_part())?;
-    let id = reader.str()?;
+    let id = reader.text()?;
     reader.is_empty().then_some(id)
 }
 

@@ -154,11 +154,16 @@ impl ItemRid {
         let (container, item) = parse_child(text, KIND_ITEM)?;
         Some(ItemRid { container, item })
     }
+
+    /// The same text as `Display`, without the formatter.
+    pub fn to_text(self) -> String {
+        child_text(self.container, self.item, KIND_ITEM)
+    }
 }
 
 impl fmt::Display for ItemRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&child_text(self.container, self.item, KIND_ITEM))
+        f.write_str(&self.to_text())
     }
 }
 
@@ -213,7 +218,22 @@ pub struct Etag(pub [u8; 16]);
 impl Etag {
     /// With the two quote characters, as headers and `_etag` have it.
     pub fn quoted(&self) -> String {
-        format!("\"{self}\"")
+        ["\"", &self.to_text(), "\""].concat()
+    }
+
+    /// The same text as `Display`, without the formatter: every write of an item makes one.
+    fn to_text(self) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 0xF)]);
+        let mut text = String::with_capacity(36);
+        for (at, byte) in self.0.into_iter().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            text.push(digit(byte >> 4));
+            text.push(digit(byte));
+        }
+        text
     }
 
     /// The inverse of `Display`; the hexadecimal digits may be of any case.
@@ -235,16 +255,7 @@ impl Etag {
 
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = u128::from_be_bytes(self.0);
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            number >> 96,
-            (number >> 80) & 0xFFFF,
-            (number >> 64) & 0xFFFF,
-            (number >> 48) & 0xFFFF,
-            number & 0xFFFF_FFFF_FFFF
-        )
+        f.write_str(&self.to_text())
     }
 }
 

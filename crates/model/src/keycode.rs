@@ -222,10 +222,21 @@ impl<'a> Reader<'a> {
 
     /// The inverse of [`put_str`].
     pub fn str(&mut self) -> Option<String> {
+        self.text().map(Cow::into_owned)
+    }
+
+    /// The same without a copy, where the string has no zero in it.
+    pub fn text(&mut self) -> Option<Cow<'a, str>> {
+        let zero = memchr(0, self.0)?;
+        if let (piece, [0, END, after @ ..]) = self.0.split_at_checked(zero)? {
+            let text = std::str::from_utf8(piece).ok()?;
+            self.0 = after;
+            return Some(Cow::Borrowed(text));
+        }
         let mut ahead = *self;
         let text = String::from_utf8(ahead.bytes()?).ok()?;
         *self = ahead;
-        Some(text)
+        Some(Cow::Owned(text))
     }
 
     /// The inverse of [`put_utf16_order_str`].

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use partita_model::IndexStep;
 
 use crate::aggregate::Aggregate;
-use crate::ir::{Expr, Query, Source, Step};
+use crate::ir::{Expr, Projection, Query, Source, Step};
 use crate::sql::ast::{self, Selection};
 use crate::sql::print;
 
@@ -36,6 +36,10 @@ pub struct Facts {
     pub select_value: bool,
     /// The user-defined functions it calls, each once.
     pub udfs: Vec<String>,
+    /// Is there a WHERE clause?
+    pub has_filter: bool,
+    /// What a row is made of, if that is values at paths and nothing else.
+    pub plain: Option<PlainRow>,
     /// What it looks at in an item.
     pub reads: Reads,
     /// What of that it looks at besides WHERE.
@@ -65,6 +69,17 @@ pub enum Reads {
     /// Only these, each the way through members from the item. What is read below an element of
     /// an array counts as a read of the array.
     Paths(Vec<Vec<IndexStep>>),
+}
+
+/// A row of one item that is values of the item and nothing else, each the way through members.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlainRow {
+    /// `SELECT *`: the item as it is.
+    Item,
+    /// `SELECT VALUE c.a`: no row where there is no value.
+    Value(Vec<IndexStep>),
+    /// `SELECT c.a, c.b`: names, of which those without a value are left out.
+    Members(Vec<(String, Vec<IndexStep>)>),
 }
 
 impl Facts {
@@ -98,10 +113,32 @@ impl Facts {
             select_star: matches!(written.select.selection, Selection::Everything(_)),
             select_value: matches!(written.select.selection, Selection::Value(_)),
             udfs: seen.udfs,
+            has_filter: meaning.filter.is_some(),
+            plain: if joins { None } else { plain(meaning) },
             reads: if seen.whole { Reads::Whole } else { Reads::Paths(seen.paths) },
             selects: selects(meaning),
             extremes_of: extremes_of(meaning),
             is_simple: !joins && !seen.computes,
+        }
+    }
+}
+
+/// See [`PlainRow`].
+fn plain(meaning: &Query) -> Option<PlainRow> {
+    if meaning.grouping.is_some() || meaning.sources != [Source::Value(Expr::Item)] {
+        return None;
+    }
+    // The values of computed properties are those of the index only where it has them.
+    let path = |expr: &Expr| match expr {
+        Expr::Path { base, .. } if **base == Expr::Item => expr.index_path(),
+        _ => None,
+    };
+    match &meaning.projection {
+        Projection::Value(Expr::Item) => Some(PlainRow::Item),
+        Projection::Value(expr) => path(expr).map(PlainRow::Value),
+        Projection::Members(members) => {
+            let member = |(name, expr): &(String, Expr)| Some((name.clone(), path(expr)?));
+            members.iter().map(member).collect::<Option<_>>().map(PlainRow::Members)
         }
     }
 }

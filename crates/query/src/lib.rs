@@ -42,7 +42,7 @@ mod sortkey;
 mod sql;
 
 pub use computed::Computed;
-pub use facts::{Facts, OrderFact, Reads};
+pub use facts::{Facts, OrderFact, PlainRow, Reads};
 pub use filter::Filter;
 pub use partition_filter::{KeyFilter, PartitionFilter};
 pub use plan::{

@@ -63,14 +63,17 @@ pub(super) fn build(
     view: &dyn Snapshot,
     now_seconds: u64,
 ) -> Result<(Batch, Counts)> {
+    // In the order of spaces, and nearly in that of keys: the store sorts a batch, which is little
+    // work then.
     let mut batch = Batch::new();
     let mut counts = Counts::default();
     way.expect(&mut batch);
-    way.put_item(&mut batch, &mut counts);
+    way.put_item(&mut batch);
     way.change_entries(&mut batch, view, &mut counts)?;
     way.change_rid(&mut batch);
     way.change_uniques(&mut batch, view, now_seconds)?;
     way.log(&mut batch, now_seconds);
+    way.count(&mut batch, &mut counts);
     Ok((batch, counts))
 }
 
@@ -95,7 +98,17 @@ impl Transition<'_> {
         }
     }
 
-    fn put_item(&self, batch: &mut Batch, counts: &mut Counts) {
+    fn put_item(&self, batch: &mut Batch) {
+        if let Some(record) = self.new {
+            batch.put(Space::Items, self.to.item_key.clone(), record.encode());
+        }
+        if self.new.is_none() || self.moves() {
+            batch.delete(Space::Items, self.from.item_key.clone());
+        }
+    }
+
+    /// Adds to the counters.
+    fn count(&self, batch: &mut Batch, counts: &mut Counts) {
         let (mut items, mut bytes) = (0_i64, 0_i64);
         if let Some(record) = self.old_record() {
             items -= 1;
@@ -108,10 +121,6 @@ impl Transition<'_> {
             bytes += size(self.to, record);
             counts.versions += 1;
             counts.bytes += record.body.len() as u64;
-            batch.put(Space::Items, self.to.item_key.clone(), record.encode());
-        }
-        if self.new.is_none() || self.moves() {
-            batch.delete(Space::Items, self.from.item_key.clone());
         }
         counts.grown = bytes;
         let head = keys::head(&self.to.epk, &self.to.key);

@@ -218,8 +218,8 @@ impl Database {
     fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {
         let (etag, ts) = self.fresh_stamp();
         let container = &place.container;
-        let item_rid = container.item_rid(rid).to_string();
-        let self_link = format!("{}docs/{item_rid}/", container.self_link());
+        let item_rid = container.item_rid(rid).to_text();
+        let self_link = [container.self_link().as_str(), "docs/", &item_rid, "/"].concat();
         let system = SystemProperties { rid: &item_rid, self_link: &self_link, etag, ts };
         ItemRecord {
             indexed: is_indexed(draft.asked, &container.definition.indexing),

@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use partita_model::{Clock, Error, KeyPart, Result};
-use partita_query::{Groups, Query, ScopeSettings};
+use partita_query::{Groups, Query, Row, ScopeSettings};
 use partita_storage::Snapshot;
 
 use super::Job;
@@ -31,7 +31,8 @@ use super::crew::Shared;
 use super::cursor::Unit;
 use super::leaf::{Budget, End, Leaf, Watch};
 use super::memo::Memo;
-use super::position::{LeafRow, Position, SortPosition};
+use super::place_list::PlaceList;
+use super::position::{LeafRow, Position};
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::QuerySettings;
@@ -63,8 +64,10 @@ pub(super) enum Question {
 /// What a unit answered.
 pub(super) struct Answer {
     pub(super) rows: Vec<LeafRow>,
-    /// Instead of rows: where they are.
-    pub(super) places: Vec<SortPosition>,
+    /// Instead of rows: where they are, if that can be told. With rows: the places of these.
+    pub(super) places: Option<PlaceList>,
+    /// The row of each place that was asked for.
+    pub(super) rows_at: Vec<Option<Row>>,
     /// The view that has what is at the places.
     pub(super) view: Option<Box<dyn Snapshot>>,
     pub(super) end: End,
@@ -76,7 +79,7 @@ pub(super) struct Answer {
 struct Task {
     unit: Unit,
     after: Option<Position>,
-    places: Vec<SortPosition>,
+    places: PlaceList,
     view: Box<dyn Snapshot>,
 }
 
@@ -92,7 +95,8 @@ pub(super) fn ask(
     for (unit, after) in units {
         let view = job.open(work, unit.partition)?;
         let after = after.cloned();
-        tasks.push(Some(Task { unit: (*unit).clone(), after, places: Vec::new(), view }));
+        let places = PlaceList::default();
+        tasks.push(Some(Task { unit: (*unit).clone(), after, places, view }));
     }
     run(job, question, tasks)
 }
@@ -100,9 +104,9 @@ pub(super) fn ask(
 /// Asks units for the rows of places that they gave, on the views that have them.
 pub(super) fn ask_rows_at(
     job: &Job<'_>,
-    places: Vec<(&Unit, Box<dyn Snapshot>, Vec<SortPosition>)>,
+    places: Vec<(&Unit, Box<dyn Snapshot>, PlaceList)>,
 ) -> Result<Vec<Answer>> {
-    let task = |(unit, view, places): (&Unit, Box<dyn Snapshot>, Vec<SortPosition>)| {
+    let task = |(unit, view, places): (&Unit, Box<dyn Snapshot>, PlaceList)| {
         Some(Task { unit: unit.clone(), after: None, places, view })
     };
     run(job, Question::RowsAt, places.into_iter().map(task).collect())
@@ -282,9 +286,9 @@ impl Round {
             report,
         };
         let told = reply(leaf, task.after.as_ref(), places, self.question)?;
-        let Told { rows, places, end, groups, report } = told;
-        let view = (!places.is_empty()).then_some(task.view);
-        Ok(Answer { rows, places, end, groups, report, view })
+        let Told { rows, places, rows_at, end, groups, report } = told;
+        let view = places.is_some().then_some(task.view);
+        Ok(Answer { rows, places, rows_at, end, groups, report, view })
     }
 }
 
@@ -367,7 +371,8 @@ impl State {
 /// What a leaf says, without the view that it was said of.
 struct Told {
     rows: Vec<LeafRow>,
-    places: Vec<SortPosition>,
+    places: Option<PlaceList>,
+    rows_at: Vec<Option<Row>>,
     end: End,
     groups: Option<Groups>,
     report: LeafReport,
@@ -377,21 +382,25 @@ struct Told {
 fn reply(
     mut leaf: Leaf<'_>,
     after: Option<&Position>,
-    wanted: Vec<SortPosition>,
+    wanted: PlaceList,
     question: Question,
 ) -> Result<Told> {
-    let (mut places, mut groups) = (Vec::new(), None);
+    let (mut places, mut rows_at, mut groups) = (None, Vec::new(), None);
     let (rows, end) = match question {
         Question::Groups => {
             groups = Some(leaf.groups()?);
             (Vec::new(), End::Exhausted)
         }
-        Question::RowsAt => (leaf.rows_at(wanted)?, End::Exhausted),
+        Question::RowsAt => {
+            rows_at = leaf.rows_at(&wanted)?;
+            places = Some(wanted);
+            (Vec::new(), End::Exhausted)
+        }
         Question::Places { want, bytes_max } => {
             leaf.want = want;
             match leaf.places(after)? {
                 Some((found, end)) => {
-                    places = found;
+                    places = Some(found);
                     (Vec::new(), end)
                 }
                 None => rows(&mut leaf, after, want, bytes_max)?,
@@ -399,7 +408,7 @@ fn reply(
         }
         Question::Rows { want, bytes_max, .. } => rows(&mut leaf, after, want, bytes_max)?,
     };
-    Ok(Told { rows, places, end, groups, report: leaf.report })
+    Ok(Told { rows, places, rows_at, end, groups, report: leaf.report })
 }
 
 fn rows(

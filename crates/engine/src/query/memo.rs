@@ -1,11 +1,11 @@
-//! Sets of items and columns that were found lately.
+//! Sets of items, columns and places that were found lately.
 //!
 //! Filters come again: a tenant, a state, a kind. The set of items that a range of the index has is
 //! kept, as a bitmap, and whoever asks for the same range of the same partition gets it without
 //! walking along the entries. So do sums and groups: the columns that they are made of are kept,
-//! too. Both are good for the LSN at which they were found and for no other: a partition that is
-//! written to all the time gains nothing by this, and loses little, for only what took a while is
-//! kept.
+//! too, and so are the first places of orders. All are good for the LSN at which they were found
+//! and for no other: a partition that is written to all the time gains nothing by this, and loses
+//! little, for only what took a while is kept.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use partita_model::{Lsn, Result};
 use partita_storage::{KeyRange, PartitionId};
 
-use super::leaf::{Column, Others, RidSet};
+use super::leaf::{Column, FirstPlaces, Others, RidSet};
 use super::pointers::Pointers;
 
 /// What is kept takes this besides itself and its key.
@@ -40,6 +40,7 @@ pub(crate) struct Memo {
     pub(super) sets: Kept<Known>,
     pub(super) columns: Kept<Column>,
     pub(super) others: Kept<Others>,
+    pub(super) places: Kept<FirstPlaces>,
     /// How many items partitions have, each at an LSN.
     counts: Mutex<HashMap<PartitionId, (Lsn, i64)>>,
     pub(super) pointers: Pointers,

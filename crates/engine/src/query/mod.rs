@@ -24,6 +24,7 @@ mod leaf;
 mod leaves;
 mod memo;
 mod page;
+mod place_list;
 mod pointers;
 mod position;
 mod resume;

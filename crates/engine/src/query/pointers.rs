@@ -15,6 +15,7 @@
 //! found in the young one, where threads of one query look at the same time.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
@@ -51,7 +52,62 @@ struct Generations {
     old: Pieces,
 }
 
-type Pieces = HashMap<(PartitionId, u64), Piece>;
+type Pieces = HashMap<(PartitionId, u64), Piece, BuildHasherDefault<NumberHasher>>;
+
+/// Keys of items, one behind the other.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct KeyList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyList {
+    pub(super) fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&[u8]> {
+        let start = match at.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.bytes.get(start..*self.ends.get(at)?)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len()).map_while(|at| self.get(at))
+    }
+}
+
+impl<K: AsRef<[u8]>> FromIterator<K> for KeyList {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> KeyList {
+        let mut list = KeyList::default();
+        keys.into_iter().for_each(|key| list.push(key.as_ref()));
+        list
+    }
+}
+
+/// Spreads numbers that are given one after the other. Nobody outside chooses them, so it need not
+/// withstand anybody.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        /// Odd, its bits in no order: the golden ratio in 64 bits.
+        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(SPREAD);
+    }
+}
 
 /// The ways of neighbouring rids.
 #[derive(Debug)]
@@ -82,6 +138,13 @@ pub(super) fn range_of(piece: u64) -> KeyRange {
 }
 
 impl Pointers {
+    /// The keys of these items, if all of them are in the young generation.
+    pub(super) fn all(&self, partition: PartitionId, rids: &[u64]) -> Option<KeyList> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let key_of = |rid: &u64| all.young.get(&(partition, rid / PIECE))?.get(*rid);
+        rids.iter().map(key_of).collect()
+    }
+
     /// The keys of these items, where they are known.
     pub(super) fn get(&self, partition: PartitionId, rids: &[u64], bytes_max: usize) -> Ways {
         let mut ways = Ways { keys: self.young(partition, rids), unread: Vec::new() };
@@ -212,6 +275,19 @@ mod tests {
         assert_eq!(found, [None, known(5), known(6), known(PIECE + 5), None, known(u64::MAX)]);
         let elsewhere = pointers.get(PartitionId(2), &[5], BYTES_MAX);
         assert_eq!(elsewhere, Ways { keys: vec![None], unread: Vec::new() });
+    }
+
+    #[test]
+    fn all_ways_are_told_together_or_none_is() {
+        let pointers = Pointers::default();
+        put(&pointers, [5, PIECE + 5].into_iter());
+        let known = pointers.all(HERE, &[PIECE + 5, 5, 5]).unwrap();
+        let keys = [key(PIECE + 5), key(5), key(5)];
+        assert!(known.iter().eq(keys.iter().map(Vec::as_slice)));
+        assert_eq!((known.get(2), known.get(3)), (Some(&keys[2][..]), None));
+        assert_eq!(pointers.all(HERE, &[5, 6]), None);
+        assert_eq!(pointers.all(PartitionId(2), &[5]), None);
+        assert_eq!(pointers.all(HERE, &[]), Some(KeyList::default()));
     }
 
     #[test]

@@ -65,14 +65,28 @@ impl Order {
 
     /// Which of two places comes first?
     pub(super) fn compare(&self, a: &SortPosition, b: &SortPosition) -> Ordering {
-        for ((a, b), descending) in a.keys.iter().zip(&b.keys).zip(&self.descending) {
+        let keys = a.keys.iter().map(Vec::as_slice).zip(b.keys.iter().map(Vec::as_slice));
+        let by_rid = self.compare_keys(keys).then_with(|| self.compare_rids(a.rid, b.rid));
+        by_rid.then(a.row.cmp(&b.row))
+    }
+
+    /// The same by sort keys alone, column by column.
+    pub(super) fn compare_keys<'k>(
+        &self,
+        columns: impl Iterator<Item = (&'k [u8], &'k [u8])>,
+    ) -> Ordering {
+        for ((a, b), descending) in columns.zip(&self.descending) {
             let by_column = if *descending { b.cmp(a) } else { a.cmp(b) };
             if by_column.is_ne() {
                 return by_column;
             }
         }
-        let by_rid = if self.rids_descend() { b.rid.cmp(&a.rid) } else { a.rid.cmp(&b.rid) };
-        by_rid.then(a.row.cmp(&b.row))
+        Ordering::Equal
+    }
+
+    /// The same of items with equal sort keys.
+    pub(super) fn compare_rids(&self, a: u64, b: u64) -> Ordering {
+        if self.rids_descend() { b.cmp(&a) } else { a.cmp(&b) }
     }
 
     /// Rows with equal keys come by resource id, in the direction of the first column.

@@ -12,55 +12,41 @@
 //! With ORDER BY every unit is asked for a little more than its share of the page, and the rows are
 //! merged. A unit that stopped before its end sets a limit: rows behind its last place may have to
 //! wait for rows that it did not give yet. If few rows are wanted, units are asked where they have
-//! rows rather than for the rows, and only those are loaded that are left after merging.
+//! rows rather than for the rows, and only those are loaded that are left after merging
+//! (`place_list.rs`). Those that cannot tell give rows at once; if others can, all are asked for
+//! rows.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 use partita_model::{Error, Result};
+use partita_query::Row;
 use partita_query::access::Access;
-use partita_storage::Snapshot;
 
 use super::Job;
 use super::compact::Doubt;
 use super::cursor::{self, Cursor, Unit};
 use super::leaf::End;
 use super::leaves::{Answer, Question, ask, ask_rows_at};
+use super::place_list::{self, PlaceList};
 use super::position::{LeafRow, Order, Position, SortPosition};
 use super::token;
 use crate::context::Work;
 use crate::op::{LeafReport, Serving};
 
-/// A row, and the cursor behind it.
+/// A row, and where it was found.
 pub(super) struct StreamRow {
     pub(super) text: String,
     pub(super) hash: u128,
+    /// The number of its unit.
+    unit: usize,
     place: Place,
-    /// Only the place is known yet.
-    waits: bool,
 }
 
-/// Where a row was found: in an unordered stream also the unit counts.
-struct Place {
-    unit: usize,
-    position: Position,
-}
-
-impl Place {
-    fn sorted(&self) -> Option<SortPosition> {
-        match &self.position {
-            Position::Sorted(at) => Some(at.clone()),
-            Position::Key { .. } | Position::Rid { .. } => None,
-        }
-    }
-}
-
-/// A unit that may have to load rows of which it gave the places.
-struct Waiting {
-    unit: usize,
-    view: Box<dyn Snapshot>,
-    /// Which of the reports is the unit's.
-    report: usize,
+/// A row's place among those of its unit.
+enum Place {
+    At(Position),
+    /// The place with this number in the list of the unit.
+    Listed(usize),
 }
 
 /// What a round brought.
@@ -84,6 +70,8 @@ pub(super) struct Stream {
     sorted: Option<SortPosition>,
     /// Ordered: which units may have more.
     open: Vec<bool>,
+    /// Ordered: the places of the last round's rows, for each unit, if only places were asked for.
+    lists: Vec<PlaceList>,
     doubt: Option<Doubt>,
 }
 
@@ -97,7 +85,8 @@ const PLACES_MAX: usize = 1_000;
 
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
-        Stream { units, next: 0, wave: 1, order: None, sorted: None, open: Vec::new(), doubt: None }
+        let (open, lists) = (Vec::new(), Vec::new());
+        Stream { units, next: 0, wave: 1, order: None, sorted: None, open, lists, doubt: None }
     }
 
     pub(super) fn ordered(
@@ -107,7 +96,8 @@ impl Stream {
         doubt: Option<Doubt>,
     ) -> Stream {
         let open = vec![true; units.len()];
-        Stream { units, next: 0, wave: 1, order: Some(order), sorted: after, open, doubt }
+        let (order, lists) = (Some(order), Vec::new());
+        Stream { units, next: 0, wave: 1, order, sorted: after, open, lists, doubt }
     }
 
     /// The next rows: about `want` of them, none if they are hard to find.
@@ -126,12 +116,23 @@ impl Stream {
 
     /// The cursor behind a row.
     pub(super) fn cursor_at(&self, row: &StreamRow) -> Option<Cursor> {
-        match &row.place.position {
-            Position::Sorted(position) => Some(Cursor::Sorted(position.clone())),
-            position => {
-                let units = self.units.get(row.place.unit..).unwrap_or_default();
+        match &row.place {
+            Place::At(position @ (Position::Key { .. } | Position::Rid { .. })) => {
+                let units = self.units.get(row.unit..).unwrap_or_default();
                 cursor::spread(units, Some(position.clone()))
             }
+            Place::At(Position::Sorted(_)) | Place::Listed(_) => {
+                self.sorted_place(row).map(Cursor::Sorted)
+            }
+        }
+    }
+
+    /// The place behind a row of an ordered stream.
+    fn sorted_place(&self, row: &StreamRow) -> Option<SortPosition> {
+        match &row.place {
+            Place::At(Position::Sorted(at)) => Some(at.clone()),
+            Place::At(Position::Key { .. } | Position::Rid { .. }) => None,
+            Place::Listed(at) => Some(self.lists.get(row.unit)?.get(*at)?.position()),
         }
     }
 
@@ -233,33 +234,116 @@ impl Stream {
         want: usize,
         reports: &mut Vec<LeafReport>,
     ) -> Result<Round> {
-        let after = self.sorted.clone().map(Position::Sorted);
-        let open: Vec<usize> = (0..self.units.len()).filter(|at| self.open[*at]).collect();
-        let asked: Vec<(&Unit, Option<&Position>)> = open
-            .iter()
-            .filter_map(|at| self.units.get(*at).map(|unit| (unit, after.as_ref())))
-            .collect();
+        let units = self.open.iter().filter(|open| **open).count();
         let settings = job.budget.settings;
-        let share = share_of(want, asked.len());
-        let bytes_max = settings.sort_bytes_max / asked.len().max(1);
-        let bytes_max = bytes_max.max(settings.page_bytes_max);
-        let few = want <= PLACES_MAX && asked.len() > 1 && !job.query.facts().distinct;
-        let question = match few {
-            true => Question::Places { want: share, bytes_max },
-            false => Question::Rows { want: share, bytes_max, in_turn: false },
+        let share = share_of(want, units);
+        let bytes_max = (settings.sort_bytes_max / units.max(1)).max(settings.page_bytes_max);
+        let rows = Question::Rows { want: share, bytes_max, in_turn: false };
+        let is_few = want <= PLACES_MAX && units > 1 && !job.query.facts().distinct;
+        let places = Question::Places { want: share, bytes_max };
+        let mut answers = self.ask_open(job, work, if is_few { places } else { rows })?;
+        let told = answers.iter().filter(|answer| answer.places.is_some()).count();
+        let round = if told > 0 && told == answers.len() {
+            self.round_of_places(job, order, want, answers, reports)?
+        } else {
+            // Places and rows are not merged with each other.
+            if told > 0 {
+                answers = self.ask_open(job, work, rows)?;
+            }
+            self.round_of_rows(order, share, answers, reports)
         };
-        let answers = ask(job, work, &asked, question)?;
+        self.settle_doubt(&round.rows)?;
+        Ok(round)
+    }
+
+    /// The units that may have more, with their numbers.
+    fn open_units(&self) -> (Vec<usize>, Vec<&Unit>) {
+        let open = self.units.iter().enumerate().filter(|(at, _)| self.open[*at]);
+        open.unzip()
+    }
+
+    /// Asks all open units; each begins where the stream stands.
+    fn ask_open(
+        &self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        ask_for: Question,
+    ) -> Result<Vec<Answer>> {
+        let after = self.sorted.clone().map(Position::Sorted);
+        let asked: Vec<(&Unit, Option<&Position>)> =
+            self.open_units().1.into_iter().map(|unit| (unit, after.as_ref())).collect();
+        ask(job, work, &asked, ask_for)
+    }
+
+    /// Merges places, and brings the rows of those that come first.
+    fn round_of_places(
+        &mut self,
+        job: &Job<'_>,
+        order: &Order,
+        want: usize,
+        answers: Vec<Answer>,
+        reports: &mut Vec<LeafReport>,
+    ) -> Result<Round> {
+        let (open, _) = self.open_units();
+        let first_report = reports.len();
+        let mut units = Vec::with_capacity(answers.len());
+        for Answer { places, view, end, report, .. } in answers {
+            units.push((places.unwrap_or_default(), end != End::Exhausted, view));
+            reports.push(report);
+        }
+        let lists: Vec<(&PlaceList, bool)> =
+            units.iter().map(|(places, has_more, _)| (places, *has_more)).collect();
+        let merged = place_list::merge(&lists, order, want);
+        let mut used = vec![0; lists.len()];
+        merged.iter().for_each(|list| used[*list] += 1);
+        let (mut asked, mut noted) = (Vec::new(), Vec::new());
+        for (at, (mut places, has_more, view)) in units.into_iter().enumerate() {
+            self.open[open[at]] = has_more || used[at] < places.len();
+            places.truncate(used[at]);
+            if let (Some(view), false) = (view, places.is_empty()) {
+                asked.push((&self.units[open[at]], view, places));
+                noted.push(at);
+            }
+        }
+        self.lists.resize_with(self.units.len(), PlaceList::default);
+        let mut found: Vec<_> = used.iter().map(|_| Vec::new().into_iter().enumerate()).collect();
+        for (answer, at) in ask_rows_at(job, asked)?.into_iter().zip(noted) {
+            reports[first_report + at].add(answer.report);
+            found[at] = answer.rows_at.into_iter().enumerate();
+            self.lists[open[at]] = answer.places.unwrap_or_default();
+        }
+        let is_done = !self.open.contains(&true);
+        let last = merged.last().and_then(|at| self.lists[open[*at]].last());
+        self.sorted = match is_done {
+            true => None,
+            false => last.map(|place| place.position()).or(self.sorted.take()),
+        };
+        // A place without a row is passed over.
+        let rows = merged.iter().filter_map(|at| {
+            let (number, row) = found[*at].next()?;
+            let Row { text, hash, .. } = row?;
+            Some(StreamRow { text, hash, unit: open[*at], place: Place::Listed(number) })
+        });
+        Ok(Round { rows: rows.collect(), done: is_done, tired: false })
+    }
+
+    /// Merges rows, of which each unit was asked for a share.
+    fn round_of_rows(
+        &mut self,
+        order: &Order,
+        share: usize,
+        answers: Vec<Answer>,
+        reports: &mut Vec<LeafReport>,
+    ) -> Round {
+        let (open, _) = self.open_units();
         let mut limit: Option<SortPosition> = None;
         let mut tired = false;
         let mut rows: Vec<StreamRow> = Vec::new();
-        let mut views = Vec::with_capacity(answers.len());
         for (answer, unit) in answers.into_iter().zip(open) {
             tired |= matches!(answer.end, End::OutOfBudget(_)) && answer.rows.len() < share;
-            let last_place = answer.places.last().cloned().map(Position::Sorted);
-            let last = answer.rows.last().map(|row| row.position.clone()).or(last_place);
             let stopped_at = match answer.end {
                 End::Exhausted => None,
-                End::Stopped => last,
+                End::Stopped => answer.rows.last().map(|row| row.position.clone()),
                 End::OutOfBudget(position) => Some(position),
             };
             if let Some(Position::Sorted(at)) = stopped_at {
@@ -267,111 +351,43 @@ impl Stream {
             } else {
                 self.open[unit] = false;
             }
-            if let Some(view) = answer.view {
-                views.push(Waiting { unit, view, report: reports.len() });
-            }
             reports.push(answer.report);
             rows.extend(answer.rows.into_iter().map(|row| placed(row, unit)));
-            rows.extend(answer.places.into_iter().map(|place| waiting(place, unit)));
         }
         rows.sort_by(|a, b| compare(order, a, b));
-        if let Some(last) = last_wanted(&rows, want) {
-            limit = Some(nearer(order, limit, last));
-        }
         if let Some(limit) = &limit {
             self.hold_back(order, limit, &mut rows);
         }
-        self.load(job, views, &mut rows, reports)?;
-        self.settle_doubt(&rows, limit.as_ref())?;
         self.sorted = limit;
-        Ok(Round { rows, done: !self.open.contains(&true), tired })
+        Round { rows, done: !self.open.contains(&true), tired }
     }
 
     /// Drops the rows behind the limit. Their units are asked again.
     fn hold_back(&mut self, order: &Order, limit: &SortPosition, rows: &mut Vec<StreamRow>) {
-        let held = rows.partition_point(|row| match &row.place.position {
-            Position::Sorted(at) => order.compare(at, limit).is_le(),
-            Position::Key { .. } | Position::Rid { .. } => false,
+        let held = rows.partition_point(|row| match &row.place {
+            Place::At(Position::Sorted(at)) => order.compare(at, limit).is_le(),
+            Place::At(Position::Key { .. } | Position::Rid { .. }) | Place::Listed(_) => false,
         });
         for row in rows.drain(held..) {
-            self.open[row.place.unit] = true;
+            self.open[row.unit] = true;
         }
-    }
-
-    /// Brings the rows of which only the places are known. A place without a row is dropped.
-    fn load(
-        &self,
-        job: &Job<'_>,
-        views: Vec<Waiting>,
-        rows: &mut Vec<StreamRow>,
-        reports: &mut [LeafReport],
-    ) -> Result<()> {
-        let mut places: HashMap<usize, Vec<SortPosition>> = HashMap::new();
-        for row in rows.iter_mut().filter(|row| row.waits) {
-            if let Position::Sorted(at) = &mut row.place.position {
-                // The place comes back with its row.
-                let left = SortPosition { rid: at.rid, ..SortPosition::default() };
-                places.entry(row.place.unit).or_default().push(std::mem::replace(at, left));
-            }
-        }
-        let mut asked = Vec::new();
-        let mut noted = Vec::new();
-        for Waiting { unit, view, report } in views {
-            if let (Some(places), Some(of)) = (places.remove(&unit), self.units.get(unit)) {
-                asked.push((of, view, places));
-                noted.push((unit, report));
-            }
-        }
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let mut loaded = HashMap::new();
-        for (answer, (unit, report)) in ask_rows_at(job, asked)?.into_iter().zip(noted) {
-            loaded.insert(unit, answer.rows.into_iter().peekable());
-            if let Some(report) = reports.get_mut(report) {
-                report.add(answer.report);
-            }
-        }
-        // The rows of a unit come in the order of its places.
-        rows.retain_mut(|row| {
-            if !row.waits {
-                return true;
-            }
-            let rid = rid_of(&row.place.position);
-            let of_unit = loaded.get_mut(&row.place.unit);
-            let found = of_unit.and_then(|rows| rows.next_if(|row| rid_of(&row.position) == rid));
-            let Some(LeafRow { row: found, position }) = found else { return false };
-            row.text = found.text;
-            row.place.position = position;
-            row.waits = false;
-            true
-        });
-        Ok(())
     }
 
     /// Fails if what comes after a place that was not certain may have been delivered before.
-    fn settle_doubt(&mut self, rows: &[StreamRow], limit: Option<&SortPosition>) -> Result<()> {
+    fn settle_doubt(&mut self, rows: &[StreamRow]) -> Result<()> {
         let Some(doubt) = &self.doubt else { return Ok(()) };
-        let first = match rows.first().map(|row| &row.place.position) {
-            Some(Position::Sorted(at)) => Some(at),
-            Some(Position::Key { .. } | Position::Rid { .. }) => {
-                return Err(Error::internal("an ordered query met an unordered row"));
+        let first = match rows.first() {
+            Some(row) => {
+                let unordered = || Error::internal("an ordered query met an unordered row");
+                Some(self.sorted_place(row).ok_or_else(unordered)?)
             }
-            None => limit,
+            None => self.sorted.clone(),
         };
-        if first.is_some_and(|at| doubt.concerns(at)) {
+        if first.is_some_and(|at| doubt.concerns(&at)) {
             return Err(token::lost());
         }
         self.doubt = None;
         Ok(())
-    }
-}
-
-fn rid_of(position: &Position) -> u64 {
-    match position {
-        Position::Sorted(SortPosition { rid, .. })
-        | Position::Key { rid, .. }
-        | Position::Rid { rid, .. } => *rid,
     }
 }
 
@@ -389,20 +405,8 @@ fn share_of(want: usize, units: usize) -> usize {
 }
 
 fn placed(row: LeafRow, unit: usize) -> StreamRow {
-    let place = Place { unit, position: row.position };
-    StreamRow { text: row.row.text, hash: row.row.hash, place, waits: false }
-}
-
-/// The place of the last row that is of use, if there are more and some of them wait to be loaded.
-fn last_wanted(rows: &[StreamRow], want: usize) -> Option<SortPosition> {
-    let waits = rows.iter().skip(want).any(|row| row.waits);
-    let last = rows.get(want.checked_sub(1)?).filter(|_| waits)?;
-    last.place.sorted()
-}
-
-fn waiting(place: SortPosition, unit: usize) -> StreamRow {
-    let place = Place { unit, position: Position::Sorted(place) };
-    StreamRow { text: String::new(), hash: 0, place, waits: true }
+    let LeafRow { row: Row { text, hash, .. }, position } = row;
+    StreamRow { text, hash, unit, place: Place::At(position) }
 }
 
 /// The first of two places, of which one may not be there.
@@ -414,8 +418,8 @@ fn nearer(order: &Order, limit: Option<SortPosition>, at: SortPosition) -> SortP
 }
 
 fn compare(order: &Order, a: &StreamRow, b: &StreamRow) -> Ordering {
-    match (&a.place.position, &b.place.position) {
-        (Position::Sorted(a), Position::Sorted(b)) => order.compare(a, b),
+    match (&a.place, &b.place) {
+        (Place::At(Position::Sorted(a)), Place::At(Position::Sorted(b))) => order.compare(a, b),
         _ => Ordering::Equal,
     }
 }

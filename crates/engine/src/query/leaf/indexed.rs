@@ -6,18 +6,19 @@
 //! or walks an index that has its order and stops when it has enough (`order_walk.rs`).
 //!
 //! Whatever the plan, the query is evaluated on every item that is loaded. So a lookup may bring
-//! too much, and rows come in the same order with the same positions as those of a scan.
+//! too much, and rows come in the same order with the same positions as those of a scan. Only where
+//! a lookup is exact and items are given as they are, nothing is left to be evaluated.
 
 use std::ops::ControlFlow;
 
 use partita_model::{Document, Error, IndexStep, PartitionKey, Result};
-use partita_query::OrderFact;
 use partita_query::access::{Access, Test};
+use partita_query::{OrderFact, PlainRow};
 use partita_storage::{Space, counter};
 
 use super::composite::{Part, composite_for, composite_use, values_at};
 use super::explain::path_text;
-use super::items::{self, Item};
+use super::items::{self, Item, item_row};
 use super::lookup::{Effort, Found, Lookup, Memory};
 use super::order_walk::{Class, OrderWalk, Piece};
 use super::places::{self, Led};
@@ -56,8 +57,8 @@ pub(super) fn unordered(
         Some(most) => look_up(leaf, leaf.query.access(), Effort::Selective(most))?,
         None => Found::Everything { exact: false },
     };
-    if let Found::Only { rids, .. } = found {
-        return by_rid(leaf, &rids, resumed, emit);
+    if let Found::Only { rids, exact } = found {
+        return by_rid(leaf, (&rids, exact), resumed, emit);
     }
     match sift::stream(leaf, resumed, emit)? {
         Some(end) => Ok(end),
@@ -105,16 +106,18 @@ pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> R
     Ok(found)
 }
 
-/// The rows of these items, oldest item first.
+/// The rows of these items, oldest item first. If they are exact, all of them pass the filter.
 fn by_rid(
     leaf: &mut Leaf<'_>,
-    rids: &RidSet,
+    (rids, is_exact): (&RidSet, bool),
     resumed: Option<(u64, u32)>,
     emit: &mut Emit<'_>,
 ) -> Result<End> {
     leaf.note(|| format!("fetch by resource id, up to {}", rids.len()));
     let mut left = rids.iter_from(resumed.map_or(0, |(rid, _)| rid)).peekable();
     let mut size = BATCH_FIRST;
+    let facts = leaf.query.facts();
+    let is_item = is_exact && facts.plain == Some(PlainRow::Item) && !facts.distinct;
     while left.peek().is_some() {
         let batch: Vec<u64> = left.by_ref().take(size).collect();
         size = (size * 2).min(BATCH_MAX);
@@ -122,7 +125,16 @@ fn by_rid(
         let is_last = left.peek().is_none();
         for (at, item) in items.iter().enumerate() {
             let done = resumed.filter(|(rid, _)| *rid == item.rid).map_or(0, |(_, row)| row);
-            if rows_by_rid(leaf, item, done, emit)?.is_break() {
+            let flow = match is_item {
+                true if done > 0 => ControlFlow::Continue(()),
+                true => {
+                    leaf.report.rows_out += 1;
+                    let (row, rid) = (item_row(leaf, item)?, item.rid);
+                    emit(LeafRow { row, position: Position::Rid { rid, row: 1 } })
+                }
+                false => rows_by_rid(leaf, item, done, emit)?,
+            };
+            if flow.is_break() {
                 let ended = is_last && at + 1 == items.len() && !leaf.query.facts().joins;
                 return Ok(if ended { End::Exhausted } else { End::Stopped });
             }

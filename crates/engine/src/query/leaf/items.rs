@@ -10,11 +10,13 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use partita_model::{Error, Result};
+use partita_query::Row;
 use partita_storage::{Direction, Space};
 
 use super::Leaf;
 use crate::keys;
-use crate::query::pointers;
+use crate::query::place_list::PlaceList;
+use crate::query::pointers::{self, KeyList};
 use crate::record::SeenItem;
 
 /// An item that the query may see.
@@ -30,15 +32,21 @@ impl Item {
     }
 }
 
+/// The row of a query that gives items as they are, of one that passes its filter.
+pub(super) fn item_row(leaf: &mut Leaf<'_>, item: &Item) -> Result<Row> {
+    leaf.report.rows_evaluated += 1;
+    Ok(Row { text: item.text()?.to_owned(), keys: Vec::new(), hash: 0 })
+}
+
 /// The items with these rids, in this order, as far as the query may see them.
 pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
     let wanted = keys::items_in(&leaf.restrict);
     let mut reached = Vec::with_capacity(rids.len());
     let mut item_keys = Vec::with_capacity(rids.len());
-    for (rid, key) in rids.iter().zip(keys_of(leaf, rids)?) {
-        if wanted.contains(&key) {
+    for (rid, key) in rids.iter().zip(keys_of(leaf, rids)?.iter()) {
+        if wanted.contains(key) {
             reached.push(*rid);
-            item_keys.push(key);
+            item_keys.push(key.to_vec());
         }
     }
     let records = leaf.view.get_many(Space::Items, &item_keys)?;
@@ -59,11 +67,23 @@ pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
     Ok(items)
 }
 
+/// The keys of the items at places, if they are wanted.
+pub(super) fn keys_if(
+    leaf: &mut Leaf<'_>,
+    are_wanted: bool,
+    places: &PlaceList,
+) -> Result<KeyList> {
+    if are_wanted { keys_of(leaf, places.rids()) } else { Ok(KeyList::default()) }
+}
+
 /// The keys of the items with these rids.
-pub(super) fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Vec<u8>>> {
+fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<KeyList> {
     leaf.report.entries_scanned += rids.len() as u64;
     let (partition, pointers) = (leaf.partition.id, &leaf.memo.pointers);
     let bytes_max = leaf.budget.settings.pointer_bytes_max;
+    if let Some(known) = pointers.all(partition, rids) {
+        return Ok(known);
+    }
     let mut ways = pointers.get(partition, rids, bytes_max);
     if !ways.unread.is_empty() {
         for piece in &ways.unread {

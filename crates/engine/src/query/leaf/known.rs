@@ -2,9 +2,9 @@
 //!
 //! A place has the sort keys and the resource id; the key of an item has its id and its partition
 //! key. A query that looks at nothing else, such as `SELECT c.id FROM c ORDER BY c.at`, is
-//! evaluated on a small document made of these. Where they do not tell a value as the item has it
-//! (an integer beyond what doubles can tell apart, a string with half a character) the item is
-//! loaded after all.
+//! evaluated on a small document made of these, or written at once if its rows are nothing but such
+//! values. Where they do not tell a value as the item has it (an integer beyond what doubles can
+//! tell apart, a string with half a character) the item is loaded after all.
 //!
 //! Not if items expire: only the item says when.
 
@@ -12,15 +12,16 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use partita_model::{IndexStep, KeyPart, Scalar};
-use partita_query::Reads;
+use partita_query::access::Access;
+use partita_query::{PlainRow, Reads};
 
 use super::Leaf;
 use super::indexed::paths_of;
-use super::small_document::{Template, is_doubtful, put_text};
+use super::small_document::{Template, is_doubtful, put_text, quoted};
 use crate::catalog::Container;
 use crate::index::EntryValue;
 use crate::keys;
-use crate::query::position::SortPosition;
+use crate::query::place_list::PlaceAt;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +65,7 @@ impl<'l> Known<'l> {
         if container.definition.default_ttl.is_some() {
             return None;
         }
-        let source = |path: &Vec<IndexStep>| {
-            let column = columns.iter().position(|column| column == path).map(Source::Column);
-            column.or_else(|| source_of(container, path))
-        };
+        let source = |path: &Vec<IndexStep>| source_at(container, columns, path);
         let sources = paths.iter().map(source).collect::<Option<Vec<Source>>>()?;
         let template = Template::new(paths);
         Some(Known { container, template, sources, texts: String::new(), pieces: Vec::new() })
@@ -75,27 +73,17 @@ impl<'l> Known<'l> {
 
     /// Does the key of an item tell something that its place does not?
     pub(super) fn needs_item_key(&self) -> bool {
-        self.sources.iter().any(|source| matches!(source, Source::Id | Source::KeyPart(_)))
-    }
-
-    /// Reads the key of an item, as far as it is looked at.
-    fn read(&self, item_key: &[u8]) -> Option<Named> {
-        let components = self.container.definition.partition_key.paths.len();
-        if self.sources.iter().any(|source| matches!(source, Source::KeyPart(_))) {
-            let whole = keys::parse_item(item_key, components)?;
-            return Some(Named { id: whole.id, key: whole.key.0 });
-        }
-        Some(Named { id: keys::id_of_item(item_key, components)?, key: Vec::new() })
+        needs_item_key(&self.sources)
     }
 
     /// Writes the document of a place. False if the item has to be loaded.
     pub(super) fn write(
         &mut self,
         out: &mut String,
-        place: &SortPosition,
+        place: PlaceAt<'_>,
         item_key: Option<&[u8]>,
     ) -> bool {
-        let item_key = item_key.and_then(|key| self.read(key));
+        let item_key = item_key.and_then(|key| read(self.container, &self.sources, key));
         self.texts.clear();
         self.pieces.clear();
         for source in &self.sources {
@@ -118,22 +106,120 @@ impl<'l> Known<'l> {
     }
 }
 
+/// Rows that are values of keys and nothing else, written without a document in between.
+pub(super) struct PlainRows<'l> {
+    container: &'l Container,
+    /// Names as JSON strings.
+    names: Vec<String>,
+    sources: Vec<Source>,
+    /// The only value is the row.
+    is_value: bool,
+}
+
+impl<'l> PlainRows<'l> {
+    /// None if rows are something else.
+    pub(super) fn of(leaf: &Leaf<'l>) -> Option<PlainRows<'l>> {
+        let facts = leaf.query.facts();
+        let plain = plain_row(leaf)?;
+        if leaf.container.definition.default_ttl.is_some() {
+            return None;
+        }
+        let columns = paths_of(&facts.order)?;
+        let source = |path: &Vec<IndexStep>| source_at(leaf.container, &columns, path);
+        let (names, sources, is_value) = match plain {
+            PlainRow::Item => return None,
+            PlainRow::Value(path) => (Vec::new(), vec![source(path)?], true),
+            PlainRow::Members(members) => {
+                let sources =
+                    members.iter().map(|(_, path)| source(path)).collect::<Option<_>>()?;
+                (members.iter().map(|(name, _)| quoted(name)).collect(), sources, false)
+            }
+        };
+        Some(PlainRows { container: leaf.container, names, sources, is_value })
+    }
+
+    /// Does the key of an item tell something that its place does not?
+    pub(super) fn needs_item_key(&self) -> bool {
+        needs_item_key(&self.sources)
+    }
+
+    /// The row of a place, or that it has none. None if the item has to be loaded.
+    pub(super) fn write(
+        &self,
+        place: PlaceAt<'_>,
+        item_key: Option<&[u8]>,
+    ) -> Option<Option<String>> {
+        let item_key = item_key.and_then(|key| read(self.container, &self.sources, key));
+        let mut out = String::with_capacity(ROW_BYTES);
+        if !self.is_value {
+            out.push('{');
+        }
+        for (number, source) in self.sources.iter().enumerate() {
+            let told = match value(self.container, *source, place, item_key.as_ref()) {
+                Told::Value(value) => value,
+                Told::Undefined if self.is_value => return Some(None),
+                Told::Undefined => continue,
+                Told::Nothing => return None,
+            };
+            if let Some(name) = self.names.get(number) {
+                if out.len() > 1 {
+                    out.push(',');
+                }
+                out.push_str(name);
+                out.push(':');
+            }
+            if !put_text(&mut out, &told) {
+                return None;
+            }
+        }
+        if !self.is_value {
+            out.push('}');
+        }
+        Some(Some(out))
+    }
+}
+
+/// What the rows at places are made of, if nothing but the row is left to be found out: where an
+/// index tells places, its condition is the filter, or there is none.
+pub(super) fn plain_row<'l>(leaf: &Leaf<'l>) -> Option<&'l PlainRow> {
+    let facts = leaf.query.facts();
+    let passes = !facts.has_filter || matches!(leaf.query.access(), Access::Condition(_));
+    facts.plain.as_ref().filter(|_| passes && !facts.distinct)
+}
+
+/// Room for the usual row.
+const ROW_BYTES: usize = 48;
+
+fn needs_item_key(sources: &[Source]) -> bool {
+    sources.iter().any(|source| matches!(source, Source::Id | Source::KeyPart(_)))
+}
+
 /// What of an item's key is looked at.
-struct Named {
-    id: String,
+struct Named<'k> {
+    id: Cow<'k, str>,
     /// Nothing if nobody looks at it.
     key: Vec<KeyPart>,
+}
+
+/// Reads the key of an item, as far as it is looked at.
+fn read<'k>(container: &Container, sources: &[Source], item_key: &'k [u8]) -> Option<Named<'k>> {
+    let components = container.definition.partition_key.paths.len();
+    if sources.iter().any(|source| matches!(source, Source::KeyPart(_))) {
+        let whole = keys::parse_item(item_key, components)?;
+        return Some(Named { id: Cow::Owned(whole.id), key: whole.key.0 });
+    }
+    Some(Named { id: keys::id_of_item(item_key, components)?, key: Vec::new() })
 }
 
 fn value<'v>(
     container: &Container,
     source: Source,
-    place: &'v SortPosition,
-    item_key: Option<&'v Named>,
+    place: PlaceAt<'v>,
+    item_key: Option<&'v Named<'_>>,
 ) -> Told<'v> {
     match source {
         Source::Rid => {
-            let rid = container.item_rid(place.rid).to_string();
+            let rid = container.item_rid(place.rid()).to_string();
             Told::Value(Scalar::String(Cow::Owned(rid)))
         }
         Source::Id => item_key.map_or(Told::Nothing, |key| text(&key.id)),
@@ -145,7 +231,7 @@ fn value<'v>(
             // What is no scalar is undefined as a key.
             Some(KeyPart::Undefined) | None => Told::Nothing,
         },
-        Source::Column(at) => match place.keys.get(at).map(Vec::as_slice) {
+        Source::Column(at) => match place.key(at) {
             Some([0]) => Told::Undefined,
             Some(key) => match EntryValue::new(key).scalar() {
                 Some(Scalar::String(text)) if is_doubtful(&text) => Told::Nothing,
@@ -162,6 +248,15 @@ enum Told<'v> {
     Value(Scalar<'v>),
     Undefined,
     Nothing,
+}
+
+fn source_at(
+    container: &Container,
+    columns: &[&[IndexStep]],
+    path: &Vec<IndexStep>,
+) -> Option<Source> {
+    let column = columns.iter().position(|column| column == path).map(Source::Column);
+    column.or_else(|| source_of(container, path))
 }
 
 fn source_of(container: &Container, path: &[IndexStep]) -> Option<Source> {

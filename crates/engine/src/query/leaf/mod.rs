@@ -41,15 +41,16 @@ mod top;
 use std::ops::ControlFlow;
 
 use partita_model::{Clock, EpkRange, Error, IndexingMode, KeyPart, Result};
-use partita_query::{Groups, Query, Run};
+use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
 pub(super) use self::column::Column;
-pub(super) use self::places::Others;
+pub(super) use self::places::{FirstPlaces, Others};
 pub(super) use self::rid_set::RidSet;
 
 use super::memo::Memo;
-use super::position::{LeafRow, Position, SortPosition};
+use super::place_list::PlaceList;
+use super::position::{LeafRow, Position};
 use crate::catalog::{Container, Partition};
 use crate::database::QuerySettings;
 use crate::keys;
@@ -158,10 +159,7 @@ impl Leaf<'_> {
 
     /// The places of the rows behind one, in order, as many as are wanted; None where only the
     /// items tell them.
-    pub(super) fn places(
-        &mut self,
-        after: Option<&Position>,
-    ) -> Result<Option<(Vec<SortPosition>, End)>> {
+    pub(super) fn places(&mut self, after: Option<&Position>) -> Result<Option<(PlaceList, End)>> {
         let after = match after {
             Some(Position::Sorted(after)) => Some(after),
             Some(Position::Key { .. } | Position::Rid { .. }) | None => None,
@@ -172,8 +170,8 @@ impl Leaf<'_> {
         })
     }
 
-    /// The rows of places that this leaf gave.
-    pub(super) fn rows_at(&mut self, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
+    /// The row of each of some places that this leaf gave; none where the item has none.
+    pub(super) fn rows_at(&mut self, places: &PlaceList) -> Result<Vec<Option<Row>>> {
         self.timed(|leaf| places::rows_at(leaf, places))
     }
 

@@ -16,30 +16,36 @@ use std::sync::Arc;
 
 use partita_model::{CompositeIndex, Document, Error, IndexStep, Result};
 use partita_query::access::{Access, Interval, Kinds};
+use partita_query::{PlainRow, Row};
 use partita_storage::{Direction, KeyRange};
 
 use super::composite::{Part, composite_for, composite_use, values_at};
 use super::indexed::{is_answered_by_walk, note_use, path_use, paths_of};
-use super::known::Known;
+use super::items::{self, item_row};
+use super::known::{Known, PlainRows, plain_row};
 use super::lookup::{Memory, Shapes, interval_range, may_be_cut, scalars};
 use super::order_walk::{
     Class, check_ties, direction_of, is_unclear, resume_composite, resume_term,
 };
 use super::reader::{IndexReader, rid_of};
-use super::{Emit, End, Leaf, items};
+use super::{Emit, End, Leaf};
 use crate::index;
 use crate::keys;
 use crate::op::PlanHint;
+use crate::query::place_list::{PlaceAt, PlaceList};
 use crate::query::position::{LeafRow, Order, Position, SortPosition};
 
 /// Rows of keys that are made at a time.
 const PIECE: usize = 1_000;
 /// What is remembered of items without a scalar may take this part of the bytes for sets.
 const OTHERS_SHARE: usize = 8;
+/// The same of first places, and how many times more of them are worth it than of a set's entries.
+const PLACES_SHARE: usize = 4;
+const PLACES_TIMES: u64 = 4;
 
 /// Places, and how their walk ended.
 pub(super) struct Places {
-    pub(super) found: Vec<SortPosition>,
+    pub(super) found: PlaceList,
     pub(super) end: End,
 }
 
@@ -61,7 +67,8 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
     let reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
-    let found = Found { order: &order, after, want: leaf.want, places: Vec::new() };
+    let places = PlaceList::new(paths.len());
+    let found = Found { order: &order, after, want: leaf.want, places };
     let at = (leaf.partition.id, leaf.view.lsn());
     let memory = Memory { memo: leaf.memo, at, settings: budget.settings };
     let mut walk = Walk { reader, memory, found };
@@ -114,13 +121,16 @@ pub(super) fn stream(
         let found = places(leaf, after.as_ref());
         leaf.want = want;
         let Some(Places { found, end }) = found? else { break Led::Until(after) };
-        let last = found.last().cloned();
-        let rows = rows_at(leaf, found)?;
+        let rows = rows_at(leaf, &found)?;
         let first = plan.get_or_insert_with(|| leaf.report.plan.clone());
         leaf.report.plan.clone_from(first);
-        if rows.into_iter().any(|row| emit(row).is_break()) {
+        let mut rows = rows.into_iter().zip(found.iter()).filter_map(|(row, place)| {
+            row.map(|row| LeafRow { row, position: Position::Sorted(place.position()) })
+        });
+        if rows.any(|row| emit(row).is_break()) {
             break Led::To(End::Stopped);
         }
+        let last = found.last().map(|place| place.position());
         if end == End::Exhausted {
             break Led::To(end);
         }
@@ -132,24 +142,30 @@ pub(super) fn stream(
     Ok(led)
 }
 
-/// The rows of places, in their order; those that have none are left out.
-pub(super) fn rows_at(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
-    let rows = match Known::of(leaf) {
-        Some(known) => known_rows(leaf, known, places)?,
-        None => loaded_rows(leaf, places)?,
+/// The row of each of these places; none where the item has none.
+pub(super) fn rows_at(leaf: &mut Leaf<'_>, places: &PlaceList) -> Result<Vec<Option<Row>>> {
+    let rows = match PlainRows::of(leaf) {
+        Some(plain) => plain_rows(leaf, &plain, places)?,
+        None => match Known::of(leaf) {
+            Some(known) => known_rows(leaf, known, places)?,
+            None => loaded_rows(leaf, places)?,
+        },
     };
-    leaf.report.rows_out += rows.len() as u64;
+    leaf.report.rows_out += rows.iter().flatten().count() as u64;
     Ok(rows)
 }
 
-fn loaded_rows(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<LeafRow>> {
-    let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
-    leaf.note(|| format!("fetch {} by resource id", rids.len()));
+fn loaded_rows(leaf: &mut Leaf<'_>, places: &PlaceList) -> Result<Vec<Option<Row>>> {
+    leaf.note(|| format!("fetch {} by resource id", places.len()));
+    let is_item = plain_row(leaf) == Some(&PlainRow::Item);
+    let mut items = items::fetch(leaf, places.rids())?.into_iter().peekable();
     let mut rows = Vec::with_capacity(places.len());
-    let mut places = places.into_iter();
-    for item in items::fetch(leaf, &rids)? {
-        let Some(place) = places.find(|place| place.rid == item.rid) else { break };
-        row_at(leaf, place, item.text()?, &mut rows)?;
+    for rid in places.rids() {
+        rows.push(match items.next_if(|item| item.rid == *rid) {
+            Some(item) if is_item => Some(item_row(leaf, &item)?),
+            Some(item) => row_of(leaf, item.text()?)?,
+            None => None,
+        });
     }
     Ok(rows)
 }
@@ -158,40 +174,58 @@ fn loaded_rows(leaf: &mut Leaf<'_>, places: Vec<SortPosition>) -> Result<Vec<Lea
 fn known_rows(
     leaf: &mut Leaf<'_>,
     mut known: Known<'_>,
-    places: Vec<SortPosition>,
-) -> Result<Vec<LeafRow>> {
-    let rids: Vec<u64> = places.iter().map(|place| place.rid).collect();
-    leaf.note(|| format!("make {} rows of keys", rids.len()));
-    let item_keys = match known.needs_item_key() {
-        true => items::keys_of(leaf, &rids)?,
-        false => Vec::new(),
-    };
+    places: &PlaceList,
+) -> Result<Vec<Option<Row>>> {
+    leaf.note(|| format!("make {} rows of keys", places.len()));
+    let item_keys = items::keys_if(leaf, known.needs_item_key(), places)?;
     let mut rows = Vec::with_capacity(places.len());
     let mut text = String::new();
-    for (at, place) in places.into_iter().enumerate() {
+    for (at, place) in places.iter().enumerate() {
         text.clear();
-        if known.write(&mut text, &place, item_keys.get(at).map(Vec::as_slice)) {
-            row_at(leaf, place, &text, &mut rows)?;
-            continue;
-        }
-        if let Some(item) = items::fetch(leaf, &[place.rid])?.first() {
-            row_at(leaf, place, item.text()?, &mut rows)?;
-        }
+        rows.push(match known.write(&mut text, place, item_keys.get(at)) {
+            true => row_of(leaf, &text)?,
+            false => loaded_row(leaf, place)?,
+        });
     }
     Ok(rows)
 }
 
-/// Evaluates the query on the document of a place.
-fn row_at(
+/// The same where rows are nothing but such values.
+fn plain_rows(
     leaf: &mut Leaf<'_>,
-    place: SortPosition,
-    text: &str,
-    rows: &mut Vec<LeafRow>,
-) -> Result<()> {
+    plain: &PlainRows<'_>,
+    places: &PlaceList,
+) -> Result<Vec<Option<Row>>> {
+    leaf.note(|| format!("make {} rows of keys", places.len()));
+    let item_keys = items::keys_if(leaf, plain.needs_item_key(), places)?;
+    let mut rows = Vec::with_capacity(places.len());
+    for (at, place) in places.iter().enumerate() {
+        rows.push(match plain.write(place, item_keys.get(at)) {
+            Some(made) => {
+                leaf.report.rows_evaluated += 1;
+                made.map(bare_row)
+            }
+            None => loaded_row(leaf, place)?,
+        });
+    }
+    Ok(rows)
+}
+
+fn bare_row(text: String) -> Row {
+    Row { text, keys: Vec::new(), hash: 0 }
+}
+
+fn loaded_row(leaf: &mut Leaf<'_>, place: PlaceAt<'_>) -> Result<Option<Row>> {
+    match items::fetch(leaf, &[place.rid()])?.first() {
+        Some(item) => row_of(leaf, item.text()?),
+        None => Ok(None),
+    }
+}
+
+/// The row of a document whose place is known.
+fn row_of(leaf: &mut Leaf<'_>, text: &str) -> Result<Option<Row>> {
     leaf.report.rows_evaluated += 1;
-    let first = leaf.run.first_row(Document::new(text))?;
-    rows.extend(first.map(|row| LeafRow { row, position: Position::Sorted(place) }));
-    Ok(())
+    leaf.run.first_row(Document::new(text))
 }
 
 /// Why a walk is over.
@@ -216,7 +250,7 @@ struct Found<'w> {
     order: &'w Order,
     after: Option<&'w SortPosition>,
     want: usize,
-    places: Vec<SortPosition>,
+    places: PlaceList,
 }
 
 /// Whether to go on, and why not.
@@ -265,18 +299,43 @@ impl Walk<'_> {
         Ok(Reached::End)
     }
 
-    /// The terms of a path.
+    /// The terms of a path. Many of them are remembered if they are the first of their range: what
+    /// came last or costs most is asked for again and again. What is remembered counts as if it
+    /// were read.
     fn terms(&mut self, path: &[u8], range: KeyRange) -> Result<Step> {
         let direction = direction_of(self.found.order.rids_descend());
-        let range = match self.found.after {
-            Some(after) => resume_term(range, path, after, direction),
-            None => range,
-        };
-        self.entries(&range, direction, |found, key| {
+        if let Some(after) = self.found.after {
+            return self.walk_terms(path, &resume_term(range, path, after, direction), direction);
+        }
+        if !self.found.places.is_empty() {
+            return self.walk_terms(path, &range, direction);
+        }
+        let Memory { memo, at, settings } = self.memory;
+        let name = named(&range, direction);
+        let known = memo.places.get(at, &name);
+        if let Some(known) = known.filter(|known| known.is_enough(self.found.want)) {
+            self.found.places = known.first(self.found.want);
+            self.reader.scanned += self.found.places.len() as u64;
+            let is_full = self.found.places.len() >= self.found.want;
+            return Ok(if is_full { ControlFlow::Break(Reached::Enough) } else { GO_ON });
+        }
+        let step = self.walk_terms(path, &range, direction)?;
+        let is_clear = step != ControlFlow::Break(Reached::Unclear);
+        let worth = settings.memo_entries_min.saturating_mul(PLACES_TIMES);
+        if is_clear && self.found.places.len() as u64 >= worth {
+            let known =
+                FirstPlaces { places: self.found.places.clone(), is_all: step.is_continue() };
+            let (bytes, bytes_max) = (known.places.bytes(), settings.memo_bytes_max / PLACES_SHARE);
+            memo.places.put(at, &name, Arc::new(known), bytes, bytes_max);
+        }
+        Ok(step)
+    }
+
+    fn walk_terms(&mut self, path: &[u8], range: &KeyRange, direction: Direction) -> Result<Step> {
+        self.entries(range, direction, |found, key| {
             let value = keys::term_value(key, path).filter(|_| !may_be_cut(key, path));
             let Some(value) = value else { return Ok(ControlFlow::Break(Reached::Unclear)) };
-            let keys = vec![value.bytes().to_vec()];
-            Ok(found.take(keys, rid_of(key)?))
+            Ok(found.take([value.bytes()], rid_of(key)?))
         })
     }
 
@@ -310,7 +369,7 @@ impl Walk<'_> {
         if descend {
             rids.reverse();
         }
-        Ok(rids.into_iter().try_for_each(|rid| self.found.take(vec![undefined.clone()], rid)))
+        Ok(rids.into_iter().try_for_each(|rid| self.found.take([&undefined[..]], rid)))
     }
 
     /// The items without a scalar at a path, as far as they are remembered or as shapes tell. What
@@ -353,7 +412,7 @@ impl Walk<'_> {
                 });
             }
             if !descends {
-                return Ok(found.take(columns, rid));
+                return Ok(found.take(columns.iter().map(Vec::as_slice), rid));
             }
             if ties.columns != columns {
                 if let step @ ControlFlow::Break(_) = ties.turn(found) {
@@ -388,16 +447,47 @@ impl Walk<'_> {
 
 impl Found<'_> {
     /// Takes the place behind the first and only row of an item, unless that is done.
-    fn take(&mut self, keys: Vec<Vec<u8>>, rid: u64) -> Step {
-        let place = SortPosition { keys, rid, row: 1 };
-        if self.after.is_some_and(|after| self.order.compare(&place, after).is_le()) {
+    fn take<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, rid: u64) -> Step {
+        self.places.push(keys, rid);
+        if let (Some(after), Some(place)) = (self.after, self.places.last())
+            && place.compare_position(after, self.order).is_le()
+        {
+            self.places.pop();
             return GO_ON;
         }
-        self.places.push(place);
         match self.places.len() >= self.want {
             true => ControlFlow::Break(Reached::Enough),
             false => GO_ON,
         }
+    }
+}
+
+/// The first places of a range of an index.
+#[derive(Debug)]
+pub(in crate::query) struct FirstPlaces {
+    places: PlaceList,
+    /// There are no more.
+    is_all: bool,
+}
+
+impl FirstPlaces {
+    fn is_enough(&self, want: usize) -> bool {
+        self.is_all || self.places.len() >= want
+    }
+
+    fn first(&self, want: usize) -> PlaceList {
+        let mut places = self.places.clone();
+        places.truncate(want);
+        places
+    }
+}
+
+/// A range that is walked in a direction, as a name: what is walked backward begins at its end.
+fn named(range: &KeyRange, direction: Direction) -> KeyRange {
+    let KeyRange { start, end } = range.clone();
+    match direction {
+        Direction::Forward => KeyRange { start, end },
+        Direction::Backward => KeyRange { start: end, end: start },
     }
 }
 
@@ -441,6 +531,7 @@ struct Ties {
 impl Ties {
     fn turn(&mut self, found: &mut Found<'_>) -> Step {
         let rids = std::mem::take(&mut self.rids);
-        rids.into_iter().rev().try_for_each(|rid| found.take(self.columns.clone(), rid))
+        let columns = || self.columns.iter().map(Vec::as_slice);
+        rids.into_iter().rev().try_for_each(|rid| found.take(columns(), rid))
     }
 }

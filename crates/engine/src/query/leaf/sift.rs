@@ -27,7 +27,8 @@ use super::rid_set::RidSet;
 use super::scan::Sample;
 use super::{Emit, End, Leaf, items, scan};
 use crate::index;
-use crate::query::position::{ALL_ROWS, LeafRow, Position, SortPosition};
+use crate::query::place_list::PlaceList;
+use crate::query::position::{ALL_ROWS, LeafRow, Position};
 
 /// More columns take longer to read than the items.
 const PATHS_MAX: usize = 3;
@@ -298,17 +299,15 @@ fn make(
     batch: &[(u64, Verdict)],
     emit: &mut Emit<'_>,
 ) -> Result<Flow> {
-    let rids: Vec<u64> = batch.iter().map(|(rid, _)| *rid).collect();
-    let item_keys = match known.needs_item_key() {
-        true => items::keys_of(leaf, &rids)?,
-        false => Vec::new(),
-    };
+    // Without an order a place is a resource id.
+    let mut places = PlaceList::new(0);
+    batch.iter().for_each(|(rid, _)| places.push([], *rid));
+    let item_keys = items::keys_if(leaf, known.needs_item_key(), &places)?;
     let mut text = String::new();
-    for (at, (rid, verdict)) in batch.iter().enumerate() {
+    for (at, ((rid, verdict), place)) in batch.iter().zip(places.iter()).enumerate() {
         text.clear();
-        let place = SortPosition { rid: *rid, ..SortPosition::default() };
-        let item_key = item_keys.get(at).map(Vec::as_slice);
-        let is_known = *verdict == Verdict::Passes && known.write(&mut text, &place, item_key);
+        let item_key = item_keys.get(at);
+        let is_known = *verdict == Verdict::Passes && known.write(&mut text, place, item_key);
         let flow = match is_known {
             true => known_row(leaf, &text, *rid, emit)?,
             false => load(leaf, &[(*rid, *verdict)], emit)?.map_break(|_| ()),

@@ -31,6 +31,13 @@ pub(super) fn is_doubtful(text: &str) -> bool {
     !text.is_ascii() && text.contains(char::REPLACEMENT_CHARACTER)
 }
 
+/// A name as a JSON string.
+pub(super) fn quoted(name: &str) -> String {
+    let mut quoted = String::with_capacity(name.len() + 2);
+    write_string(&mut quoted, name);
+    quoted
+}
+
 /// Where in a small document the values go.
 #[derive(Default)]
 pub(super) struct Template {
@@ -54,8 +61,7 @@ impl Template {
     }
 
     fn member(&mut self, name: &str) -> &mut Template {
-        let mut quoted = String::new();
-        write_string(&mut quoted, name);
+        let quoted = quoted(name);
         let at = match self.members.iter().position(|(known, _)| *known == quoted) {
             Some(at) => at,
             None => {
