@@ -331,6 +331,12 @@ pub(crate) fn all_heads() -> KeyRange {
     family(HEAD)
 }
 
+/// All heads of logical partitions whose EPK lies in the range.
+pub(crate) fn heads_in(range: &EpkRange) -> KeyRange {
+    let bound = |epk: &Epk| [&[HEAD], epk_bound(epk).as_slice()].concat();
+    KeyRange { start: Bound::Included(bound(&range.min)), end: Bound::Excluded(bound(&range.max)) }
+}
+
 /// The EPK and the partition key in the key of a head; `components` is the number of the partition
 /// key's paths.
 pub(crate) fn parse_head(bytes: &[u8], components: usize) -> Option<(Epk, PartitionKey)> {

@@ -301,7 +301,9 @@ fn nibble(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-pub(crate) mod midpoint;
+pub(crate) mod division;
+
+pub use division::Portion;
 
 #[cfg(test)]
 mod baselines;

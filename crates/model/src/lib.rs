@@ -44,7 +44,7 @@ pub use document::{
     Document, Leaf, MemberName, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties,
     stamp, unstamp, with_lsn,
 };
-pub use epk::{Epk, EpkRange};
+pub use epk::{Epk, EpkRange, Portion};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
     ContainerRid, DatabaseRid, EncryptionKeyRid, Epoch, Etag, ItemRid, Lsn, OfferRid,

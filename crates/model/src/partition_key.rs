@@ -22,7 +22,7 @@
 use std::fmt;
 
 use crate::document::{Document, SYSTEM_NAMES, Scalar};
-use crate::epk::{self, Epk, EpkRange};
+use crate::epk::{self, Epk, EpkRange, Portion};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::limits;
@@ -263,14 +263,14 @@ impl PartitionKeyDefinition {
         (0..n).map(|index| EpkRange { min: boundary(index), max: boundary(index + 1) }).collect()
     }
 
-    /// The middle of a range in the hash space, if something is on both sides of it. A Range key
-    /// has no hash, so it has no middle that one could know without its values.
-    pub fn midpoint(&self, range: &EpkRange) -> Option<Epk> {
+    /// The point that divides a range in the hash space, if something is on both sides of it. A Range
+    /// key has no hash, so it has no such point that one could know without its values.
+    pub fn dividing_point(&self, range: &EpkRange, portion: Portion) -> Option<Epk> {
         match (self.kind, self.version) {
             (KeyKind::Range, _) => None,
-            (KeyKind::Hash, HashVersion::V1) => epk::midpoint::v1(range),
-            (KeyKind::Hash, HashVersion::V2) => epk::midpoint::v2(range, 1),
-            (KeyKind::MultiHash, _) => epk::midpoint::v2(range, self.paths.len()),
+            (KeyKind::Hash, HashVersion::V1) => epk::division::v1(range, portion),
+            (KeyKind::Hash, HashVersion::V2) => epk::division::v2(range, portion, 1),
+            (KeyKind::MultiHash, _) => epk::division::v2(range, portion, self.paths.len()),
         }
     }
 

@@ -2,12 +2,12 @@
 //!
 //! A logical partition stays whole, so a boundary lies between two EPKs. The heads of logical
 //! partitions tell how much each holds, in EPK order: walking over them finds the boundary that
-//! leaves about half of the bytes on each side. Of hierarchical keys it is better to keep what
+//! leaves about half of the bytes on each side, or another portion. Of hierarchical keys it is better to keep what
 //! shares its first level together, as long as both sides get a fair share.
 
 use std::ops::ControlFlow;
 
-use partita_model::{Epk, EpkRange, Error, KeyKind, Result};
+use partita_model::{Epk, EpkRange, Error, KeyKind, Portion, Result};
 use partita_storage::{Direction, Snapshot, Space, counter};
 
 use crate::catalog::{Container, Partition};
@@ -17,9 +17,6 @@ use crate::op::SplitAt;
 /// One level of a hierarchical key in an EPK.
 const LEVEL_BYTES: usize = 16;
 
-/// The least share of a side, as one part of this many, for a boundary between upper levels.
-const FAIR_SHARE: i64 = 4;
-
 /// The first EPK of the second half.
 pub(super) fn boundary(
     container: &Container,
@@ -28,25 +25,72 @@ pub(super) fn boundary(
     at: &SplitAt,
 ) -> Result<Epk> {
     let definition = &container.definition.partition_key;
-    let stored = Stored::read(view)?;
+    let stored = Stored::read(view, &partition.epks)?;
     if stored.first.is_some() && stored.first == stored.last {
         return Err(indivisible(partition));
     }
     match at {
         SplitAt::Epk(epk) => given(&partition.epks, definition.unpadded(epk.clone())),
-        SplitAt::Storage if stored.first.is_some() => by_storage(container, &stored, view),
-        SplitAt::Midpoint | SplitAt::Storage => midpoint(container, partition),
+        SplitAt::Storage if stored.first.is_some() => {
+            by_storage(container, &partition.epks, &stored, view, Portion::HALF)
+        }
+        SplitAt::Midpoint | SplitAt::Storage => {
+            by_hash(container, partition, &partition.epks, Portion::HALF)
+        }
     }
 }
 
-/// The middle of the hash range, whatever is stored.
-pub(super) fn midpoint(container: &Container, partition: &Partition) -> Result<Epk> {
-    let middle = container.definition.partition_key.midpoint(&partition.epks);
-    middle.ok_or_else(|| {
+/// The ranges of so many pieces of a partition, in order. What cannot be divided by what is stored,
+/// since there is nothing or one logical partition, is divided by hashes.
+pub(super) fn pieces(
+    container: &Container,
+    partition: &Partition,
+    view: &dyn Snapshot,
+    at: Evenly,
+    count: u32,
+) -> Result<Vec<EpkRange>> {
+    let mut done = Vec::new();
+    let mut left = vec![(partition.epks.clone(), count)];
+    while let Some((epks, count)) = left.pop() {
+        if count < 2 {
+            done.push(epks);
+            continue;
+        }
+        let portion = Portion { left: count / 2, of: count };
+        let stored = Stored::read(view, &epks)?;
+        let boundary = match at {
+            Evenly::Bytes if stored.first != stored.last => {
+                by_storage(container, &epks, &stored, view, portion)?
+            }
+            Evenly::Bytes | Evenly::Hashes => by_hash(container, partition, &epks, portion)?,
+        };
+        let EpkRange { min, max } = epks;
+        left.push((EpkRange::new(boundary.clone(), max), count - portion.left));
+        left.push((EpkRange::new(min, boundary), portion.left));
+    }
+    Ok(done)
+}
+
+/// What pieces get equal shares of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evenly {
+    Bytes,
+    Hashes,
+}
+
+/// The point that leaves a portion of the hashes on its left, whatever is stored.
+fn by_hash(
+    container: &Container,
+    partition: &Partition,
+    epks: &EpkRange,
+    portion: Portion,
+) -> Result<Epk> {
+    let point = container.definition.partition_key.dividing_point(epks, portion);
+    point.ok_or_else(|| {
         Error::bad_request(format!(
-            "The partition key range '{}' has no midpoint: its keys {} are not hashed, or are one \
-             hash. Split it by storage or at a given EPK",
-            partition.range_id, partition.epks
+            "The partition key range '{}' has no midpoint: its keys {epks} are not hashed, or are \
+             one hash. Split it by storage or at a given EPK",
+            partition.range_id
         ))
     })
 }
@@ -68,7 +112,7 @@ fn indivisible(partition: &Partition) -> Error {
     ))
 }
 
-/// What a partition holds, over all.
+/// What a range of EPKs holds, over all.
 struct Stored {
     bytes: i64,
     /// The EPKs of the first and the last logical partition that have items.
@@ -77,9 +121,9 @@ struct Stored {
 }
 
 impl Stored {
-    fn read(view: &dyn Snapshot) -> Result<Stored> {
+    fn read(view: &dyn Snapshot, epks: &EpkRange) -> Result<Stored> {
         let mut stored = Stored { bytes: 0, first: None, last: None };
-        for_each_head(view, &mut |epk, bytes| {
+        for_each_head(view, epks, &mut |epk, bytes| {
             stored.bytes += bytes;
             if stored.first.is_none() {
                 stored.first = Some(epk.clone());
@@ -91,47 +135,62 @@ impl Stored {
 }
 
 /// The best boundary at one level of keys.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Best {
+    /// All bytes, and what of them should be on the left.
+    total: i64,
+    portion: Portion,
     /// Bytes on its left, and the first EPK on its right.
     found: Option<(i64, Epk)>,
 }
 
 impl Best {
-    fn offer(&mut self, left: i64, total: i64, epk: impl FnOnce() -> Epk) {
-        let off_centre = |left: i64| (2 * left - total).abs();
-        if self.found.as_ref().is_none_or(|(best, _)| off_centre(left) < off_centre(*best)) {
+    /// How far off a boundary with these bytes on its left is, in parts of a byte.
+    fn is_off(&self, left: i64) -> i64 {
+        (i64::from(self.portion.of) * left - i64::from(self.portion.left) * self.total).abs()
+    }
+
+    fn offer(&mut self, left: i64, epk: impl FnOnce() -> Epk) {
+        if self.found.as_ref().is_none_or(|(best, _)| self.is_off(left) < self.is_off(*best)) {
             self.found = Some((left, epk()));
         }
     }
 
-    fn is_fair(&self, total: i64) -> bool {
-        let fair = |part: i64| part * FAIR_SHARE >= total;
-        self.found.as_ref().is_some_and(|(left, _)| fair(*left) && fair(total - left))
+    /// Is it off by no more than half a part?
+    fn is_fair(&self) -> bool {
+        self.found.as_ref().is_some_and(|(left, _)| 2 * self.is_off(*left) <= self.total)
     }
 }
 
-fn by_storage(container: &Container, stored: &Stored, view: &dyn Snapshot) -> Result<Epk> {
+/// The boundary that leaves about a portion of the bytes on its left. There are two logical
+/// partitions at least.
+fn by_storage(
+    container: &Container,
+    epks: &EpkRange,
+    stored: &Stored,
+    view: &dyn Snapshot,
+    portion: Portion,
+) -> Result<Epk> {
     let definition = &container.definition.partition_key;
     let levels = if definition.kind == KeyKind::MultiHash { definition.paths.len() } else { 1 };
     // The last one is for boundaries between any two EPKs.
-    let mut best = vec![Best::default(); levels];
+    let mut best = vec![Best { total: stored.bytes, portion, found: None }; levels];
     let mut before: Option<Epk> = None;
     let mut left = 0;
-    for_each_head(view, &mut |epk, bytes| {
+    for_each_head(view, epks, &mut |epk, bytes| {
         if let Some(before) = before.as_ref().filter(|before| **before != epk) {
             for (level, best) in (1..).zip(&mut best) {
                 let part = if level == levels { usize::MAX } else { level * LEVEL_BYTES };
                 if beginning(before, part) != beginning(&epk, part) {
                     let bound = || Epk::from_bytes(beginning(&epk, part).to_vec());
-                    best.offer(left, stored.bytes, bound);
+                    best.offer(left, bound);
                 }
             }
         }
         left += bytes;
         before = Some(epk);
     })?;
-    let fair = best.iter().find(|best| best.is_fair(stored.bytes));
+    let fair = best.iter().find(|best| best.is_fair());
     let chosen = fair.or(best.last()).and_then(|best| best.found.clone());
     chosen.map(|(_, epk)| epk).ok_or_else(|| Error::internal("a boundary went astray"))
 }
@@ -141,10 +200,10 @@ fn beginning(epk: &Epk, bytes: usize) -> &[u8] {
     all.get(..bytes).unwrap_or(all)
 }
 
-/// Shows the EPK and the bytes of every logical partition that has items.
-fn for_each_head(view: &dyn Snapshot, f: &mut dyn FnMut(Epk, i64)) -> Result<()> {
+/// Shows the EPK and the bytes of every logical partition in a range that has items.
+fn for_each_head(view: &dyn Snapshot, epks: &EpkRange, f: &mut dyn FnMut(Epk, i64)) -> Result<()> {
     let mut failed = None;
-    view.walk(Space::Meta, &keys::all_heads(), Direction::Forward, &mut |key, value| {
+    view.walk(Space::Meta, &keys::heads_in(epks), Direction::Forward, &mut |key, value| {
         let (Some(epk), Ok(count)) = (keys::epk_of_head(key), counter(value)) else {
             failed = Some(Error::corrupt("the head of a logical partition is damaged"));
             return ControlFlow::Break(());

@@ -2,7 +2,7 @@
 //!
 //! A move fills new partitions (its *targets*) with what old ones (its *sources*) hold, and puts
 //! them in their place. Reads and writes go on all the time. A split has one source and two
-//! targets, a merge two neighbours and one target; the machine is the same.
+//! targets or more, a merge two neighbours and one target; the machine is the same.
 //!
 //! ```text
 //! planned    the targets exist in the store and in the container's record; nobody else knows them

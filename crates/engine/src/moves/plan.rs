@@ -29,7 +29,7 @@ impl Database {
         let view = self.store.snapshot(partition.id)?;
         let boundary = choose::boundary(&container, partition, &*view, at)?;
         drop(view);
-        self.plan_split(&container, partition, boundary).await
+        self.plan(&container, &[partition], halves(partition, boundary)).await
     }
 
     pub(crate) async fn merge_partitions(
@@ -55,18 +55,6 @@ impl Database {
         self.check_merged(&container, left, right)?;
         let epks = EpkRange::new(left.epks.min.clone(), right.epks.max.clone());
         self.plan(&container, &[left, right], vec![epks]).await
-    }
-
-    /// Divides a partition at this EPK.
-    pub(super) async fn plan_split(
-        &self,
-        container: &Arc<Container>,
-        partition: &Partition,
-        boundary: Epk,
-    ) -> Result<Outcome> {
-        let EpkRange { min, max } = partition.epks.clone();
-        let halves = vec![EpkRange::new(min, boundary.clone()), EpkRange::new(boundary, max)];
-        self.plan(container, &[partition], halves).await
     }
 
     /// A merged partition must not be one that is split at once again.
@@ -95,7 +83,7 @@ impl Database {
     }
 
     /// Makes partitions for these ranges, which cover what the sources cover, and commits the move.
-    async fn plan(
+    pub(super) async fn plan(
         &self,
         container: &Arc<Container>,
         sources: &[&Partition],
@@ -142,6 +130,12 @@ impl Database {
         }
         Ok(latest)
     }
+}
+
+/// What lies on the two sides of a boundary.
+pub(super) fn halves(partition: &Partition, boundary: Epk) -> Vec<EpkRange> {
+    let EpkRange { min, max } = partition.epks.clone();
+    vec![EpkRange::new(min, boundary.clone()), EpkRange::new(boundary, max)]
 }
 
 /// The partition with this id, which must not be in a move.

@@ -4,13 +4,18 @@
 //! A look at both is taken when something was given throughput, when a partition has grown by a
 //! good part of what it may hold, and after every move, since one split may not be enough. It reads
 //! the catalog and a counter for each partition that grew, so it is cheap.
+//!
+//! For throughput all that is needed is planned at once, and a partition is divided into as many
+//! pieces as it takes: data is copied once, and clients that follow a range to its children do not
+//! find these divided again (some cannot follow that).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use partita_model::{ErrorKind, Result};
 
-use super::choose;
+use super::choose::{self, Evenly};
+use super::plan::halves;
 use crate::catalog::{Container, Partition};
 use crate::database::Database;
 use crate::keys::Total;
@@ -91,30 +96,26 @@ impl Database {
     }
 
     fn plan_due_move(&self, container: &Arc<Container>) -> Result<()> {
-        let mut largest: Option<(u64, &Partition)> = None;
+        let mut sizes: Vec<(u64, &Partition)> = Vec::new();
+        let bytes_max = self.settings.partitions.bytes_max;
         let for_throughput = self.awaits_partitions(container);
         for partition in &container.partitions {
             if !partition.growth.is_at_least(self.bytes_worth_a_look()) && !for_throughput {
                 continue;
             }
             let bytes = total(&*self.store.snapshot(partition.id)?, Total::Bytes)?;
-            if bytes <= self.settings.partitions.bytes_max {
+            if bytes <= bytes_max {
                 partition.growth.settle();
             }
-            if largest.as_ref().is_none_or(|(most, _)| bytes > *most) {
-                largest = Some((bytes, partition));
-            }
+            sizes.push((bytes, partition));
         }
-        match largest {
-            Some((bytes, partition)) if for_throughput => {
-                let nearly_empty = bytes < self.settings.partitions.bytes_max / NEARLY_EMPTY;
-                let at = if nearly_empty { SplitAt::Midpoint } else { SplitAt::Storage };
-                self.split_for_throughput(container, partition, &at)
-            }
-            Some((bytes, partition)) if bytes > self.settings.partitions.bytes_max => {
-                self.split_for_storage(container, partition)
-            }
-            Some(_) | None => Ok(()),
+        if for_throughput {
+            return self.split_for_throughput(container, &sizes);
+        }
+        let largest = sizes.into_iter().max_by_key(|(bytes, _)| *bytes);
+        match largest.filter(|(bytes, _)| *bytes > bytes_max) {
+            Some((_, partition)) => self.split_for_storage(container, partition),
+            None => Ok(()),
         }
     }
 
@@ -122,18 +123,21 @@ impl Database {
     fn split_for_throughput(
         &self,
         container: &Arc<Container>,
-        partition: &Partition,
-        at: &SplitAt,
+        sizes: &[(u64, &Partition)],
     ) -> Result<()> {
-        let view = self.store.snapshot(partition.id)?;
-        let boundary = match choose::boundary(container, partition, &*view, at) {
-            Err(error) if error.kind == ErrorKind::BadRequest => {
-                choose::midpoint(container, partition)?
-            }
-            chosen => chosen?,
-        };
-        drop(view);
-        block_on(self.plan_split(container, partition, boundary)).map(|_| ())
+        let largest = sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
+        let is_nearly_empty = largest < self.settings.partitions.bytes_max / NEARLY_EMPTY;
+        let at = if is_nearly_empty { Evenly::Hashes } else { Evenly::Bytes };
+        let weight = |bytes: u64| if is_nearly_empty { 1 } else { bytes };
+        let weights: Vec<u64> = sizes.iter().map(|(bytes, _)| weight(*bytes)).collect();
+        let counts = pieces_of(&weights, partitions_needed(self, container));
+        for ((_, partition), count) in sizes.iter().zip(counts).filter(|(_, count)| *count > 1) {
+            let view = self.store.snapshot(partition.id)?;
+            let ranges = choose::pieces(container, partition, &*view, at, count)?;
+            drop(view);
+            block_on(self.plan(container, &[*partition], ranges))?;
+        }
+        Ok(())
     }
 
     fn split_for_storage(&self, container: &Arc<Container>, partition: &Partition) -> Result<()> {
@@ -141,7 +145,10 @@ impl Database {
         let boundary = choose::boundary(container, partition, &*view, &SplitAt::Storage);
         drop(view);
         match boundary {
-            Ok(boundary) => block_on(self.plan_split(container, partition, boundary)).map(|_| ()),
+            Ok(boundary) => {
+                block_on(self.plan(container, &[partition], halves(partition, boundary)))?;
+                Ok(())
+            }
             Err(error) if error.kind == ErrorKind::BadRequest => {
                 partition.growth.settle();
                 if self.moves.indivisible().insert(partition.id) {
@@ -155,8 +162,39 @@ impl Database {
     }
 }
 
+/// Into how many pieces each partition is divided, by its weight, for there to be enough of them.
+fn pieces_of(weights: &[u64], needed: usize) -> Vec<u32> {
+    let mut counts = vec![1_u32; weights.len()];
+    for _ in weights.len()..needed {
+        // Whose pieces are heaviest gets another; the first of equals.
+        let heavier = |one: usize, other: usize| {
+            let product = |a: usize, b: usize| u128::from(weights[a]) * u128::from(counts[b]);
+            product(other, one) > product(one, other)
+        };
+        let heaviest = (0..counts.len()).reduce(|a, b| if heavier(a, b) { b } else { a });
+        if let Some(count) = heaviest.and_then(|at| counts.get_mut(at)) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
 /// A container without a partition key has one logical partition, and Range keys have no hash.
 fn can_be_hashed(container: &Container) -> bool {
     let definition = &container.definition.partition_key;
     !definition.system_key && definition.kind != partita_model::KeyKind::Range
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heaviest_are_divided_most() {
+        assert_eq!(pieces_of(&[1], 5), [5]);
+        assert_eq!(pieces_of(&[1, 1], 5), [3, 2]);
+        assert_eq!(pieces_of(&[90, 10, 0], 6), [4, 1, 1]);
+        assert_eq!(pieces_of(&[0, 0], 3), [2, 1]);
+        assert_eq!(pieces_of(&[7, 7, 7], 2), [1, 1, 1]);
+    }
 }

@@ -10,9 +10,10 @@ mod triggers;
 use std::collections::BTreeMap;
 
 use partita_engine::{
-    EtagPattern, Maintenance, MaintenanceBudget, Op, Outcome, Partition, Scope, SplitAt,
+    EtagPattern, Maintenance, MaintenanceBudget, Migrate, Offer, OfferChange, Op, Outcome,
+    PageRequest, Partition, Scope, SplitAt,
 };
-use partita_model::{Epk, Value};
+use partita_model::{Epk, Throughput, Value};
 
 use crate::harness::*;
 
@@ -22,6 +23,21 @@ pub(crate) const STEP: MaintenanceBudget = MaintenanceBudget { items_max: 3, byt
 impl Bench {
     pub(crate) fn split(&self, range_id: u32, at: SplitAt) -> partita_engine::Reply {
         self.run(Op::SplitPartition { container: path(), range_id: range_id.to_string(), at })
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        let op = Op::ListOffers { filter: None, page: PageRequest::default() };
+        match self.run(op).result {
+            Ok(Outcome::Offers { offers, .. }) => (*offers[0]).clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn give_throughput(&self, throughput: u32) -> partita_engine::Reply {
+        let throughput = Throughput::Manual(throughput);
+        let change = OfferChange { throughput, migrate: Migrate::No, buckets: None };
+        let rid = self.offer().rid.to_string();
+        self.run(Op::ReplaceOffer { rid, change, condition: None })
     }
 
     pub(crate) fn merge(&self, ids: [u32; 2]) -> partita_engine::Reply {

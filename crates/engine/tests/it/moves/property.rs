@@ -21,6 +21,8 @@ enum Step {
     Split(u8, SplitAt),
     /// Merges it with its right neighbour.
     Merge(u8),
+    /// Has there be partitions for this many times 10 000 RU/s.
+    Throughput(u8),
     Maintain(u8),
     Restart,
     /// Lets some seconds pass.
@@ -39,6 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (key(), id(), id()).prop_map(|(key, id, to)| Step::Rename(key, id, to)),
         3 => (any::<u8>(), at).prop_map(|(which, at)| Step::Split(which, at)),
         2 => any::<u8>().prop_map(Step::Merge),
+        1 => (1..9_u8).prop_map(Step::Throughput),
         9 => (1..6_u8).prop_map(Step::Maintain),
         1 => Just(Step::Restart),
         1 => (1..40_u8).prop_map(Step::Wait),
@@ -124,6 +127,9 @@ impl World {
                 if let Some(right) = ids.get(at + 1) {
                     drop(self.bench().merge([ids[at], *right]));
                 }
+            }
+            Step::Throughput(partitions) => {
+                self.bench().give_throughput(u32::from(*partitions) * 10_000).result.unwrap();
             }
             Step::Maintain(steps) => {
                 for _ in 0..*steps {

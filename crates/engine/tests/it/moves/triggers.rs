@@ -1,10 +1,7 @@
 //! Splits that nobody asked for: for throughput, for size.
 
-use partita_engine::{
-    EngineSettings, Migrate, Offer, OfferChange, Op, Outcome, PageRequest, PartitionSettings,
-    SplitAt,
-};
-use partita_model::{ErrorKind, Throughput};
+use partita_engine::{EngineSettings, Op, Outcome, Partition, PartitionSettings, SplitAt};
+use partita_model::ErrorKind;
 
 use crate::harness::*;
 
@@ -23,14 +20,6 @@ fn bytes_of(bench: &Bench) -> Vec<u64> {
     }
 }
 
-fn offer(bench: &Bench) -> Offer {
-    let op = Op::ListOffers { filter: None, page: PageRequest::default() };
-    match bench.run(op).result {
-        Ok(Outcome::Offers { offers, .. }) => (*offers[0]).clone(),
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn more_throughput_brings_more_partitions_and_the_offer_tells_when() {
     for items in [0, 1, 50] {
@@ -40,24 +29,56 @@ fn more_throughput_brings_more_partitions_and_the_offer_tells_when() {
             bench.create(&format!(r#"{{"id":"{n}","pk":{n}}}"#)).result.unwrap();
         }
         let before = bench.everything();
-        let wanted = OfferChange {
-            throughput: Throughput::Manual(25_000),
-            migrate: Migrate::No,
-            buckets: None,
-        };
-        let rid = offer(&bench).rid.to_string();
-        let reply = bench.run(Op::ReplaceOffer { rid, change: wanted, condition: None });
-        match reply.result {
+        match bench.give_throughput(25_000).result {
             Ok(Outcome::Offer { offer, .. }) => assert!(offer.observed.replace_pending),
             other => panic!("{other:?}"),
         }
-        assert!(offer(&bench).observed.replace_pending);
+        assert!(bench.offer().observed.replace_pending);
         bench.settle();
-        assert!(!offer(&bench).observed.replace_pending);
+        assert!(!bench.offer().observed.replace_pending);
         assert_eq!(bench.partitions().len(), 3, "{items} items");
         assert_eq!(bench.everything(), before);
         bench.assert_whole();
     }
+}
+
+#[test]
+fn for_throughput_no_piece_is_divided_again() {
+    for (bench, keys) in [(Bench::new(), 40), (small(), 40), (small(), 3), (small(), 0)] {
+        bench.make_container(12_000, KEY_PK);
+        for n in 0..100.min(keys * 10) {
+            let pk = n % keys.max(1);
+            bench.create(&format!(r#"{{"id":"{n}","pk":{pk},"v":"some text"}}"#)).result.unwrap();
+        }
+        bench.settle();
+        let (before, ranges) = (bench.everything(), bench.range_ids());
+        assert_eq!(ranges.len(), 2);
+        bench.give_throughput(70_000).result.unwrap();
+        bench.settle();
+        let partitions = bench.partitions();
+        assert_eq!(partitions.len(), 7, "{keys} keys");
+        let is_first = |partition: &&Partition| ranges.contains(&partition.range_id);
+        for partition in partitions.iter().filter(|partition| !is_first(partition)) {
+            assert_eq!(partition.parents.len(), 1, "{keys} keys: {partition:?}");
+        }
+        assert_eq!(bench.everything(), before);
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn pieces_for_throughput_hold_about_as_much_as_each_other() {
+    let bench = small();
+    bench.make_container(400, KEY_PK);
+    for n in 0..90 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":{n},"v":"some text"}}"#)).result.unwrap();
+    }
+    bench.give_throughput(50_000).result.unwrap();
+    bench.settle();
+    let sizes = bytes_of(&bench);
+    assert_eq!(sizes.len(), 5);
+    let fair = sizes.iter().sum::<u64>() / 5;
+    assert!(sizes.iter().all(|size| (fair / 2..fair * 3 / 2).contains(size)), "{sizes:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The middle of a range of effective partition keys, in the space that keys really use.
+//! Where a range of effective partition keys is divided, in the space that keys really use.
 //!
 //! The bounds of a range are byte strings, but hashes fill only a part of those: version 2 hashes
 //! are below 2^126, version 1 hashes are 32-bit numbers. The middle of the bytes would leave most
@@ -12,17 +12,29 @@ const V2_END: u128 = 1 << 126;
 const V1_END: f64 = 4_294_967_296.0;
 const HASH_BYTES: usize = 16;
 
-/// The middle of a range of version 2 hashes, of which keys have `levels`. Where the range is
-/// within one hash of the first level, the next level is divided.
-pub(crate) fn v2(range: &EpkRange, levels: usize) -> Option<Epk> {
+/// What comes to lie on the left of a boundary: so many of so many equal parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portion {
+    pub left: u32,
+    pub of: u32,
+}
+
+impl Portion {
+    pub const HALF: Portion = Portion { left: 1, of: 2 };
+}
+
+/// The point that divides a range of version 2 hashes, of which keys have `levels`. Where the range
+/// is within one hash of the first level, the next level is divided.
+pub(crate) fn v2(range: &EpkRange, portion: Portion, levels: usize) -> Option<Epk> {
     let mut prefix = Vec::new();
     let (mut low, mut high) = (range.min.as_bytes(), Some(range.max.as_bytes()));
     for _ in 0..levels {
         let first = hash(low);
         let end = high.map_or(V2_END, |bytes| hash(bytes).min(V2_END));
-        let middle = first + end.saturating_sub(first) / 2;
-        if middle > first {
-            prefix.extend_from_slice(&middle.to_be_bytes());
+        let parts = u128::from(portion.of.max(1));
+        let point = first + end.saturating_sub(first) / parts * u128::from(portion.left);
+        if point > first {
+            prefix.extend_from_slice(&point.to_be_bytes());
             return Some(Epk(prefix));
         }
         prefix.extend_from_slice(&first.to_be_bytes());
@@ -32,16 +44,17 @@ pub(crate) fn v2(range: &EpkRange, levels: usize) -> Option<Epk> {
     None
 }
 
-/// The middle of a range of version 1 keys.
-pub(crate) fn v1(range: &EpkRange) -> Option<Epk> {
+/// The point that divides a range of version 1 keys.
+pub(crate) fn v1(range: &EpkRange, portion: Portion) -> Option<Epk> {
     let low = ordered_number(range.min.as_bytes()).unwrap_or(0.0);
     let high = ordered_number(range.max.as_bytes()).unwrap_or(V1_END);
-    let middle = ((low + high) / 2.0).floor();
-    if middle <= low || middle >= high {
+    let share = f64::from(portion.left) / f64::from(portion.of);
+    let point = (low + (high - low) * share).floor();
+    if point <= low || point >= high {
         return None;
     }
     let mut bytes = Vec::new();
-    put_ordered_number(&mut bytes, middle);
+    put_ordered_number(&mut bytes, point);
     Some(Epk(bytes))
 }
 
@@ -95,24 +108,34 @@ mod tests {
 
     #[test]
     fn the_middle_of_everything_is_the_middle_of_the_hashes() {
-        let middle = v2(&EpkRange::all(), 1).unwrap();
+        let middle = v2(&EpkRange::all(), Portion::HALF, 1).unwrap();
         assert_eq!(middle.to_string(), format!("20{}", "00".repeat(15)));
         let mut half = Vec::new();
         put_ordered_number(&mut half, 2_147_483_648.0);
-        assert_eq!(v1(&EpkRange::all()), Some(Epk(half)));
+        assert_eq!(v1(&EpkRange::all(), Portion::HALF), Some(Epk(half)));
+    }
+
+    #[test]
+    fn a_portion_leaves_its_parts_on_the_left() {
+        let portion = Portion { left: 3, of: 4 };
+        let point = v2(&EpkRange::all(), portion, 1).unwrap();
+        assert_eq!(point.to_string(), format!("30{}", "00".repeat(15)));
+        let mut three_quarters = Vec::new();
+        put_ordered_number(&mut three_quarters, 3_221_225_472.0);
+        assert_eq!(v1(&EpkRange::all(), portion), Some(Epk(three_quarters)));
     }
 
     #[test]
     fn halving_again_and_again_stays_inside() {
         let mut halves = EpkRange::all();
         for _ in 0..100 {
-            let middle = v2(&halves, 1).unwrap();
+            let middle = v2(&halves, Portion::HALF, 1).unwrap();
             assert!(halves.min < middle && middle < halves.max, "{halves} {middle}");
             halves = range(&middle, &halves.max);
         }
         let mut halves = EpkRange::all();
         for _ in 0..31 {
-            let middle = v1(&halves).unwrap();
+            let middle = v1(&halves, Portion::HALF).unwrap();
             assert!(halves.min < middle && middle < halves.max, "{halves} {middle}");
             halves = range(&halves.min, &middle);
         }
@@ -122,16 +145,16 @@ mod tests {
     fn a_single_hash_is_divided_at_the_next_level_or_not_at_all() {
         let one = Epk(7_u128.to_be_bytes().to_vec());
         let next = Epk(8_u128.to_be_bytes().to_vec());
-        assert_eq!(v2(&range(&one, &next), 1), None);
-        let middle = v2(&range(&one, &next), 3).unwrap();
+        assert_eq!(v2(&range(&one, &next), Portion::HALF, 1), None);
+        let middle = v2(&range(&one, &next), Portion::HALF, 3).unwrap();
         assert_eq!(middle.to_string(), format!("{one}20{}", "00".repeat(15)));
         assert!(one < middle && middle < next);
-        let deeper = v2(&range(&middle, &one.followed_by(0xFF)), 3).unwrap();
+        let deeper = v2(&range(&middle, &one.followed_by(0xFF)), Portion::HALF, 3).unwrap();
         assert_eq!(deeper.to_string(), format!("{one}30{}", "00".repeat(15)));
         let mut low = Vec::new();
         put_ordered_number(&mut low, 7.0);
         let mut high = Vec::new();
         put_ordered_number(&mut high, 8.0);
-        assert_eq!(v1(&range(&Epk(low), &Epk(high))), None);
+        assert_eq!(v1(&range(&Epk(low), &Epk(high)), Portion::HALF), None);
     }
 }
