@@ -256,10 +256,9 @@ impl Stream {
         Ok(round)
     }
 
-    /// The units that may have more, with their numbers.
-    fn open_units(&self) -> (Vec<usize>, Vec<&Unit>) {
-        let open = self.units.iter().enumerate().filter(|(at, _)| self.open[*at]);
-        open.unzip()
+    /// The numbers of the units that may have more.
+    fn open_units(&self) -> Vec<usize> {
+        (0..self.units.len()).filter(|at| self.open[*at]).collect()
     }
 
     /// Asks all open units; each begins where the stream stands.
@@ -270,8 +269,9 @@ impl Stream {
         ask_for: Question,
     ) -> Result<Vec<Answer>> {
         let after = self.sorted.clone().map(Position::Sorted);
+        let unit = |at| (&self.units[at], after.as_ref());
         let asked: Vec<(&Unit, Option<&Position>)> =
-            self.open_units().1.into_iter().map(|unit| (unit, after.as_ref())).collect();
+            self.open_units().into_iter().map(unit).collect();
         ask(job, work, &asked, ask_for)
     }
 
@@ -284,7 +284,7 @@ impl Stream {
         answers: Vec<Answer>,
         reports: &mut Vec<LeafReport>,
     ) -> Result<Round> {
-        let (open, _) = self.open_units();
+        let open = self.open_units();
         let first_report = reports.len();
         let mut units = Vec::with_capacity(answers.len());
         for Answer { places, view, end, report, .. } in answers {
@@ -335,7 +335,7 @@ impl Stream {
         answers: Vec<Answer>,
         reports: &mut Vec<LeafReport>,
     ) -> Round {
-        let (open, _) = self.open_units();
+        let open = self.open_units();
         let mut limit: Option<SortPosition> = None;
         let mut tired = false;
         let mut rows: Vec<StreamRow> = Vec::new();

@@ -3,9 +3,11 @@
 //! A few ids are a sorted list. Resource ids are given out one after another, so those of a
 //! partition lie densely in a few places: more of them are a bitmap, cut into pieces of 65 536 ids,
 //! of which only those exist that hold one. That is at most a bit per item of the partition and
-//! 8 KB per place, however the ids come in.
+//! 8 KB per place, however the ids come in. Copies of a set share its pieces until one changes
+//! them: sets are remembered (`memo.rs`), and most who ask for one only read it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const PIECE_BITS: u32 = 16;
 const WORDS: usize = 1 << (PIECE_BITS - 6);
@@ -16,7 +18,7 @@ const FEW_MAX: usize = 128;
 #[derive(Clone, Debug, Default)]
 pub(in crate::query) struct RidSet {
     few: Vec<u64>,
-    pieces: BTreeMap<u64, Box<Piece>>,
+    pieces: BTreeMap<u64, Arc<Piece>>,
     len: u64,
 }
 
@@ -57,9 +59,9 @@ impl RidSet {
 
     fn insert_into_piece(&mut self, rid: u64) {
         let piece = self.pieces.entry(rid >> PIECE_BITS);
-        let piece = piece.or_insert_with(|| Box::new(Piece { words: [0; WORDS] }));
+        let piece = piece.or_insert_with(|| Arc::new(Piece { words: [0; WORDS] }));
         let (word, bit) = place(rid);
-        if let Some(word) = piece.words.get_mut(word) {
+        if let Some(word) = Arc::make_mut(piece).words.get_mut(word) {
             self.len += u64::from(*word & bit == 0);
             *word |= bit;
         }
@@ -87,12 +89,13 @@ impl RidSet {
         self.len = 0;
         self.pieces.retain(|at, piece| {
             let Some(others) = other.pieces.get(at) else { return false };
-            let mut left = 0;
-            for (word, with) in piece.words.iter_mut().zip(&others.words) {
-                *word &= with;
-                left += u64::from(word.count_ones());
-            }
+            let pairs = piece.words.iter().zip(&others.words);
+            let left: u64 = pairs.map(|(word, with)| u64::from((word & with).count_ones())).sum();
             self.len += left;
+            if left > 0 {
+                let words = Arc::make_mut(piece).words.iter_mut();
+                words.zip(&others.words).for_each(|(word, with)| *word &= with);
+            }
             left > 0
         });
     }
@@ -112,9 +115,8 @@ impl RidSet {
                 }
                 Some(piece) => {
                     self.len -= piece.len();
-                    for (word, with) in piece.words.iter_mut().zip(&theirs.words) {
-                        *word |= with;
-                    }
+                    let words = Arc::make_mut(piece).words.iter_mut();
+                    words.zip(&theirs.words).for_each(|(word, with)| *word |= with);
                     self.len += piece.len();
                 }
             }
@@ -203,6 +205,22 @@ mod tests {
             assert!(b.iter().all(|rid| any.contains(*rid)));
             assert!(!any.contains(1 << 50));
         }
+    }
+
+    #[test]
+    fn a_copy_shares_nothing_that_changes() {
+        let whole: RidSet = (0..200_000).collect();
+        let mut more = whole.clone();
+        more.insert(200_001);
+        let mut less = whole.clone();
+        less.intersect(&(100..150_000).collect());
+        let mut both = whole.clone();
+        both.union((150_000..300_000).collect());
+        assert!(whole.iter_from(0).eq(0..200_000));
+        assert!(more.iter_from(199_999).eq([199_999, 200_001]));
+        assert!(less.iter_from(0).eq(100..150_000));
+        assert!(both.iter_from(0).eq(0..300_000));
+        assert_eq!((whole.len(), less.len(), both.len()), (200_000, 149_900, 300_000));
     }
 
     #[test]
