@@ -320,7 +320,7 @@ pub(crate) struct ServeArgs {
     pub(crate) durability: DurabilityKind,
 
     /// Memory for the store's cache, in MB [default: 256], half of it for items and half for
-    /// blocks; queries remember the ways to items in up to a sixteenth of it more
+    /// blocks; queries remember what they found in up to three eighths of it more
     #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
     pub(crate) cache_mb: Option<u64>,
 

@@ -23,6 +23,10 @@ const DEFAULT_DATA_DIR: &str = "./partita-data";
 /// One byte for ways to items for so many of the store's cache.
 const WAYS_SHARE: u64 = 16;
 
+/// The same for sets of items, and again for columns: with less, a query over ten million items
+/// reads anew each time what it could remember.
+const MEMO_SHARE: u64 = 8;
+
 /// A server as it was asked for.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -145,14 +149,15 @@ fn engine(args: &ServeArgs) -> EngineSettings {
     }
 }
 
-/// The ways to items, which save reads of the store, get a part of what its cache gets.
+/// What queries remember, which saves reads of the store, gets a part of what its cache gets.
 fn query(args: &ServeArgs) -> QuerySettings {
     let usual = QuerySettings::default();
     let cache_bytes = args.cache_mb.unwrap_or_default().saturating_mul(1024 * 1024);
-    let ways = usize::try_from(cache_bytes / WAYS_SHARE).unwrap_or(usize::MAX);
+    let part = |share: u64| usize::try_from(cache_bytes / share).unwrap_or(usize::MAX);
     QuerySettings {
         parallelism: parallelism(),
-        pointer_bytes_max: ways.max(usual.pointer_bytes_max),
+        memo_bytes_max: part(MEMO_SHARE).max(usual.memo_bytes_max),
+        pointer_bytes_max: part(WAYS_SHARE).max(usual.pointer_bytes_max),
         ..usual
     }
 }
@@ -271,6 +276,19 @@ mod tests {
     }
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
+
+    #[test]
+    fn what_queries_remember_grows_with_the_cache() {
+        let usual = QuerySettings::default();
+        for (megabytes, memo, ways) in [
+            ("1", usual.memo_bytes_max, usual.pointer_bytes_max),
+            ("256", usual.memo_bytes_max, usual.pointer_bytes_max),
+            ("4096", 512 << 20, 256 << 20),
+        ] {
+            let query = config(&["--cache-mb", megabytes]).unwrap().engine.query;
+            assert_eq!((query.memo_bytes_max, query.pointer_bytes_max), (memo, ways));
+        }
+    }
 
     #[test]
     fn addresses_are_read_in_all_their_forms() {
