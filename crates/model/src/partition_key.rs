@@ -263,8 +263,8 @@ impl PartitionKeyDefinition {
         (0..n).map(|index| EpkRange { min: boundary(index), max: boundary(index + 1) }).collect()
     }
 
-    /// The point that divides a range in the hash space, if something is on both sides of it. A Range
-    /// key has no hash, so it has no such point that one could know without its values.
+    /// The point that divides a range in the hash space, if something is on both sides of it. A
+    /// Range key has no hash, so it has no such point that one could know without its values.
     pub fn dividing_point(&self, range: &EpkRange, portion: Portion) -> Option<Epk> {
         match (self.kind, self.version) {
             (KeyKind::Range, _) => None,

@@ -2,8 +2,8 @@
 //!
 //! A logical partition stays whole, so a boundary lies between two EPKs. The heads of logical
 //! partitions tell how much each holds, in EPK order: walking over them finds the boundary that
-//! leaves about half of the bytes on each side, or another portion. Of hierarchical keys it is better to keep what
-//! shares its first level together, as long as both sides get a fair share.
+//! leaves about half of the bytes on each side, or another portion. Of hierarchical keys it is
+//! better to keep what shares its first level together, as long as both sides get a fair share.
 
 use std::ops::ControlFlow;
 

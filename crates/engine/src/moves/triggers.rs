@@ -6,8 +6,8 @@
 //! the catalog and a counter for each partition that grew, so it is cheap.
 //!
 //! For throughput all that is needed is planned at once, and a partition is divided into as many
-//! pieces as it takes: data is copied once, and clients that follow a range to its children do not
-//! find these divided again (some cannot follow that).
+//! pieces as it takes, up to eight: data is copied once, and clients that follow a range to its
+//! children do not find these divided again (some cannot follow that).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +29,11 @@ const LOOKS_PER_PARTITION: u64 = 32;
 /// A partition that holds less than one part of this many of what it may is as good as empty: where
 /// its bytes halve says nothing about where those to come will.
 const NEARLY_EMPTY: u64 = 100;
+
+/// A partition is divided into so many pieces at most in one move: each of them reads the source's
+/// feed, and brings over what came last while writers wait. What is missing then, the next look
+/// finds.
+const PIECES_MAX: u32 = 8;
 
 /// How much was written to a partition since it was looked at.
 #[derive(Debug)]
@@ -162,7 +167,8 @@ impl Database {
     }
 }
 
-/// Into how many pieces each partition is divided, by its weight, for there to be enough of them.
+/// Into how many pieces each partition is divided, by its weight, for there to be enough of them,
+/// or as many as one move may make.
 fn pieces_of(weights: &[u64], needed: usize) -> Vec<u32> {
     let mut counts = vec![1_u32; weights.len()];
     for _ in weights.len()..needed {
@@ -176,7 +182,7 @@ fn pieces_of(weights: &[u64], needed: usize) -> Vec<u32> {
             *count += 1;
         }
     }
-    counts
+    counts.into_iter().map(|count| count.min(PIECES_MAX)).collect()
 }
 
 /// A container without a partition key has one logical partition, and Range keys have no hash.
@@ -196,5 +202,6 @@ mod tests {
         assert_eq!(pieces_of(&[90, 10, 0], 6), [4, 1, 1]);
         assert_eq!(pieces_of(&[0, 0], 3), [2, 1]);
         assert_eq!(pieces_of(&[7, 7, 7], 2), [1, 1, 1]);
+        assert_eq!(pieces_of(&[1, 1], 100), [PIECES_MAX, PIECES_MAX]);
     }
 }
