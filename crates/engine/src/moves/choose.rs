@@ -57,12 +57,13 @@ pub(super) fn pieces(
             continue;
         }
         let portion = Portion { left: count / 2, of: count };
-        let stored = Stored::read(view, &epks)?;
-        let boundary = match at {
-            Evenly::Bytes if stored.first != stored.last => {
-                by_storage(container, &epks, &stored, view, portion)?
-            }
-            Evenly::Bytes | Evenly::Hashes => by_hash(container, partition, &epks, portion)?,
+        let stored = match at {
+            Evenly::Bytes => Some(Stored::read(view, &epks)?),
+            Evenly::Hashes => None,
+        };
+        let boundary = match stored.filter(|stored| stored.first != stored.last) {
+            Some(stored) => by_storage(container, &epks, &stored, view, portion)?,
+            None => by_hash(container, partition, &epks, portion)?,
         };
         let EpkRange { min, max } = epks;
         left.push((EpkRange::new(boundary.clone(), max), count - portion.left));
@@ -145,20 +146,21 @@ struct Best {
 }
 
 impl Best {
-    /// How far off a boundary with these bytes on its left is, in parts of a byte.
-    fn is_off(&self, left: i64) -> i64 {
+    /// How far from where it should be a boundary with these bytes on its left is, in parts of a
+    /// byte.
+    fn distance(&self, left: i64) -> i64 {
         (i64::from(self.portion.of) * left - i64::from(self.portion.left) * self.total).abs()
     }
 
     fn offer(&mut self, left: i64, epk: impl FnOnce() -> Epk) {
-        if self.found.as_ref().is_none_or(|(best, _)| self.is_off(left) < self.is_off(*best)) {
+        if self.found.as_ref().is_none_or(|(best, _)| self.distance(left) < self.distance(*best)) {
             self.found = Some((left, epk()));
         }
     }
 
     /// Is it off by no more than half a part?
     fn is_fair(&self) -> bool {
-        self.found.as_ref().is_some_and(|(left, _)| 2 * self.is_off(*left) <= self.total)
+        self.found.as_ref().is_some_and(|(left, _)| 2 * self.distance(*left) <= self.total)
     }
 }
 
