@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::measure::{self, Plan};
-use super::peers::Peer;
+use super::peers::{BEFORE, Peer};
 use super::results::{Better, PARTITA, Results, Row, Sample};
 use super::table::number;
 use super::workload::{self, Workload};
@@ -114,7 +114,7 @@ async fn load(system: &System, size: u64, scratch: &Path, results: &mut Results)
     let space = space(size);
     let directory = scratch.join("growth").join(system.name);
     let before = match system.name {
-        PARTITA => system.bytes(&space, &directory).await?,
+        PARTITA | BEFORE => system.bytes(&space, &directory).await?,
         _ => 0.0,
     };
     system.make_space(&space).await?;

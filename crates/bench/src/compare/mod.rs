@@ -56,6 +56,9 @@ pub(crate) struct CompareOptions {
     /// The server's binary.
     #[arg(long, default_value = "target/release/partita")]
     binary: PathBuf,
+    /// Another build of the server, to be measured in turns with the first.
+    #[arg(long)]
+    before: Option<PathBuf>,
     /// Where the systems put their data; about 8 GB for a million documents.
     #[arg(long)]
     data_dir: Option<PathBuf>,
@@ -110,6 +113,9 @@ impl CompareOptions {
     }
 
     fn wants_system(&self, name: &str) -> bool {
+        if name == peers::BEFORE {
+            return self.before.is_some();
+        }
         name == PARTITA || self.systems.is_empty() || self.systems.iter().any(|one| one == name)
     }
 }
@@ -149,7 +155,11 @@ fn install(options: &CompareOptions, results: &mut Results) -> Result<Vec<Peer>>
     let mut installed = Vec::new();
     for name in peers::ALL.into_iter().filter(|name| options.wants_system(name)) {
         note(&format!("installing {name}"));
-        let peer = peers::install(name, &options.binary);
+        let binary = match &options.before {
+            Some(before) if name == peers::BEFORE => before,
+            _ => &options.binary,
+        };
+        let peer = peers::install(name, binary);
         let description = peer.as_ref().map(|peer| peer.description.clone());
         results.contenders.push(Contender {
             name: name.to_owned(),
@@ -157,7 +167,7 @@ fn install(options: &CompareOptions, results: &mut Results) -> Result<Vec<Peer>>
         });
         match peer {
             Ok(peer) => installed.push(peer),
-            Err(error) if name == PARTITA => return Err(error),
+            Err(error) if matches!(name, PARTITA | peers::BEFORE) => return Err(error),
             Err(_) => (),
         }
     }

@@ -20,11 +20,13 @@ use crate::postgres::Postgres;
 use crate::server::Server;
 use crate::system::{Host, System};
 
+/// Another build of Partita, usually an older one.
+pub(crate) const BEFORE: &str = "before";
 pub(crate) const POSTGRES: &str = "postgres";
 pub(crate) const VERCEL: &str = "vercel";
 pub(crate) const COSMIUM: &str = "cosmium";
 /// In the order in which they are shown.
-pub(crate) const ALL: [&str; 4] = [PARTITA, POSTGRES, VERCEL, COSMIUM];
+pub(crate) const ALL: [&str; 5] = [PARTITA, BEFORE, POSTGRES, VERCEL, COSMIUM];
 
 const VERCEL_PACKAGE: &str = "@vercel/cosmosdb-server@1.0.1";
 const VERCEL_MAIN: &str = "require('@vercel/cosmosdb-server')\
@@ -48,7 +50,7 @@ pub(crate) struct Peer {
 /// Installs what is missing.
 pub(crate) fn install(name: &'static str, binary: &Path) -> Result<Peer> {
     let (program, description) = match name {
-        PARTITA => {
+        PARTITA | BEFORE => {
             let version = said(Command::new(binary).arg("--version"))
                 .context("build it with cargo build --release")?;
             (binary.to_path_buf(), format!("{version}, durable"))
@@ -69,7 +71,7 @@ impl Peer {
     pub(crate) async fn start(&self, directory: &Path) -> Result<System> {
         let data = directory.join(self.name);
         let host = match self.name {
-            PARTITA => Host::Rest(Server::partita_with(&self.program, &data, &ARGUMENTS)?),
+            PARTITA | BEFORE => Host::Rest(Server::partita_with(&self.program, &data, &ARGUMENTS)?),
             POSTGRES => Host::Postgres(Postgres::start(&data)?),
             VERCEL => {
                 let address = free_address()?;
@@ -92,7 +94,7 @@ impl Peer {
 
     /// Whether documents can be loaded in batches, all or nothing.
     pub(crate) fn takes_batches(&self) -> bool {
-        matches!(self.name, PARTITA | POSTGRES)
+        matches!(self.name, PARTITA | BEFORE | POSTGRES)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was promised, and whether it held in this run.
 
 use super::growth::{self, SIZES_TEXT};
-use super::peers::{COSMIUM, POSTGRES, VERCEL};
+use super::peers::{BEFORE, COSMIUM, POSTGRES, VERCEL};
 use super::results::{PARTITA, Results, Row};
 use super::table::{aligned, heading, number};
 use super::workload::{CREATE_MANY, POINT_READ, POINT_READ_TOGETHER};
@@ -53,6 +53,12 @@ pub(crate) fn check(results: &Results) -> Vec<Checked> {
         at_least(results, 1.0, POSTGRES, &largest_disk(results)),
     ]);
     all.extend(growth::OPERATIONS.iter().map(|name| flat(results, name)));
+    if results.present().any(|name| name == BEFORE) {
+        let operations = [POINT_READ, POINT_READ_TOGETHER, CREATE_MANY];
+        let queries = QUESTIONS.iter().map(|question| question.name);
+        let names = operations.into_iter().chain(queries);
+        all.extend(names.map(|name| at_least(results, 0.95, BEFORE, &[name.to_owned()])));
+    }
     all
 }
 
