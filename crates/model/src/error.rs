@@ -59,6 +59,8 @@ pub enum ErrorKind {
     FailedDependency,
     /// A body, item or batch over its limit: send less.
     TooLarge,
+    /// The results of a batch are over the limit of a response (413/3402): ask for less at once.
+    ResponseTooLarge,
     /// The addressed range was split or merged (410/1002): refresh the ranges and retry.
     RangeGone,
     /// The addressed range is about to be replaced by others (410/1007): retry in a moment.
@@ -162,6 +164,11 @@ impl Error {
     /// [`ErrorKind::TooLarge`].
     pub fn too_large(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::TooLarge, message)
+    }
+
+    /// [`ErrorKind::ResponseTooLarge`].
+    pub fn response_too_large(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::ResponseTooLarge, message)
     }
 
     /// [`ErrorKind::RangeGone`].

@@ -123,6 +123,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::PreconditionFailed => (412, 0, "PreconditionFailed"),
         ErrorKind::FailedDependency => (424, 0, "FailedDependency"),
         ErrorKind::TooLarge => (413, 0, "RequestEntityTooLarge"),
+        ErrorKind::ResponseTooLarge => (413, 3402, "RequestEntityTooLarge"),
         ErrorKind::RangeGone => (410, 1002, "Gone"),
         ErrorKind::RangeMoving => (410, 1007, "Gone"),
         ErrorKind::LogicalPartitionFull => (403, 1014, "Forbidden"),
@@ -158,6 +159,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::PreconditionFailed
         | ErrorKind::FailedDependency
         | ErrorKind::TooLarge
+        | ErrorKind::ResponseTooLarge
         | ErrorKind::RangeGone
         | ErrorKind::RangeMoving
         | ErrorKind::LogicalPartitionFull
@@ -217,7 +219,7 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 27] {
+    fn every_kind() -> [ErrorKind; 28] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
@@ -235,6 +237,7 @@ mod tests {
             ErrorKind::PreconditionFailed,
             ErrorKind::FailedDependency,
             ErrorKind::TooLarge,
+            ErrorKind::ResponseTooLarge,
             ErrorKind::RangeGone,
             ErrorKind::RangeMoving,
             ErrorKind::LogicalPartitionFull,

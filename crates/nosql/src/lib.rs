@@ -17,8 +17,9 @@
 //! change feed who wait, say `async`, all others are plain functions. `headers` holds every header
 //! name once, `account` answers `GET /`, `activity` is the id of a request, `admin` is about
 //! partitions (`/_partita/`), `controls` is for those who test a program (faults, a clock that can
-//! be put forward), `session` and `text` write session tokens and other short header texts, `token`
-//! is what the resource tokens of permissions say.
+//! be put forward), `hybrid_row` is how the .NET SDK writes batches, `session` and `text` write
+//! session tokens and other short header texts, `token` is what the resource tokens of permissions
+//! say.
 //!
 //! Features that are not there yet are refused by name with 501 (`feature`), never approximated.
 //! Of the service's response headers, those that no client reads and that would only describe
@@ -33,7 +34,10 @@ mod controls;
 mod credentials;
 mod error;
 mod feature;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod headers;
+mod hybrid_row;
 mod link;
 mod long_poll;
 mod request;

@@ -163,7 +163,7 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         ErrorKind::MethodNotAllowed => 405,
         ErrorKind::Conflict => 409,
         ErrorKind::PreconditionFailed => 412,
-        ErrorKind::TooLarge => 413,
+        ErrorKind::TooLarge | ErrorKind::ResponseTooLarge => 413,
         ErrorKind::FailedDependency => 424,
         ErrorKind::Unsupported => 501,
         ErrorKind::SessionNotAvailable

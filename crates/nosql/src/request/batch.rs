@@ -1,10 +1,10 @@
 //! Batches: transactional ones on a partition key, bulks on a partition key range.
 //!
-//! The body is a JSON array of operations. Their documents are cut out of it as texts, so that
-//! every literal reaches the store as the client wrote it. What is wrong with one operation becomes
-//! that operation's result; the request fails only if its body is no array of objects.
-//!
-//! Refused by name: HybridRow, the binary encoding in which the .NET SDK sends batches.
+//! The body is a JSON array of operations, or the same in HybridRow, the encoding of the .NET SDK:
+//! its first byte tells. Either way an operation becomes what was *given* first, and then what that
+//! means. Documents are cut out of a JSON body as texts, so that every literal reaches the store as
+//! the client wrote it. What is wrong with one operation becomes that operation's result; the
+//! request fails only if its body is no array of objects, or no HybridRow.
 
 use std::borrow::Cow;
 
@@ -13,16 +13,16 @@ use partita_engine::{
     BatchAction, BatchMode, BatchOperation, Condition, ContainerPath, EtagPattern, Indexing,
     KeyRequired, OnError, Op, Returns,
 };
-use partita_model::{Document, Error, PartitionKeyHeader, Raw, RawKind, Result, compact_array};
+use partita_model::{
+    Document, Error, PartitionKeyHeader, Raw, RawKind, Result, binary_json, compact_array,
+};
 
 use super::{Incoming, partition_key};
 use crate::headers::{self, Headers, etag_pattern};
+use crate::hybrid_row::{self, OperationType};
 
 /// The levels of the body around an item: the array and the operation.
 const LEVELS_AROUND_ITEM: usize = 2;
-
-/// How a body in HybridRow begins.
-const HYBRID_ROW: u8 = 0x81;
 
 /// A POST to `docs` that says it is a batch.
 pub(super) fn batch(
@@ -31,18 +31,19 @@ pub(super) fn batch(
     key_required: KeyRequired,
 ) -> Result<Op> {
     let Incoming { headers, body, .. } = incoming;
-    if body.first() == Some(&HYBRID_ROW) {
-        return Err(Error::unsupported(
-            "Not supported by this server yet: batches in the binary encoding HybridRow. Send the \
-             operations as a JSON array.",
-        ));
-    }
     let mode = mode(headers, key_required)?;
     let returns = if headers.minimal()? { Returns::Etag } else { Returns::Item };
-    let text = compact_array(&body, LEVELS_AROUND_ITEM)?;
-    let elements = Document::new(&text).elements().enumerate();
-    let operations =
-        elements.map(|(at, raw)| operation(at, raw, returns)).collect::<Result<_>>()?;
+    let operations = match hybrid_row::is_hybrid_row(&body) {
+        true => {
+            let rows = hybrid_row::read(&body)?.into_iter().enumerate();
+            rows.map(|(at, row)| understood(Given::from_row(at, row), returns)).collect()
+        }
+        false => {
+            let text = compact_array(&body, LEVELS_AROUND_ITEM)?;
+            let elements = Document::new(&text).elements().enumerate();
+            elements.map(|(at, raw)| element(at, raw, returns)).collect::<Result<_>>()?
+        }
+    };
     Ok(Op::Batch { container, operations, mode })
 }
 
@@ -69,42 +70,78 @@ fn missing(header: &HeaderName) -> Error {
     ))
 }
 
-/// One element of the body; `at` is counted from 0.
-fn operation(at: usize, raw: Raw<'_>, returns: Returns) -> Result<BatchOperation> {
+/// One element of a JSON body; `at` is counted from 0.
+fn element(at: usize, raw: Raw<'_>, returns: Returns) -> Result<BatchOperation> {
     if raw.kind() != RawKind::Object {
         return Err(Error::bad_request(format!("The batch's operation {at} must be an object.")));
     }
     let members = Members { at, found: raw.document().members().collect() };
-    Ok(members.operation(returns).unwrap_or_else(|error| BatchOperation {
+    Ok(understood(members.given(), returns))
+}
+
+/// What a given operation means, or why it means nothing.
+fn understood(given: Result<Given<'_>>, returns: Returns) -> BatchOperation {
+    given.and_then(|given| given.operation(returns)).unwrap_or_else(|error| BatchOperation {
         action: BatchAction::Refused(error),
         partition_key: None,
         condition: None,
         returns,
-    }))
+    })
 }
 
-/// The members of one operation: a handful, taken apart once, for one of them is the document.
-struct Members<'a> {
+/// An operation as it was given, in whatever encoding.
+struct Given<'a> {
     at: usize,
-    found: Vec<(Cow<'a, str>, Raw<'a>)>,
+    operation_type: OperationType,
+    partition_key: Option<Cow<'a, str>>,
+    id: Option<Cow<'a, str>>,
+    /// The document's text, as it came.
+    body: Option<Cow<'a, [u8]>>,
+    indexing_directive: Option<Cow<'a, str>>,
+    if_match: Option<Cow<'a, str>>,
+    if_none_match: Option<Cow<'a, str>>,
+    /// The operation names a time to live.
+    ttl: bool,
+    minimal: Option<bool>,
 }
 
-impl Members<'_> {
-    fn operation(&self, returns: Returns) -> Result<BatchOperation> {
-        if self.member("timeToLiveInSeconds").is_some() {
+impl<'a> Given<'a> {
+    /// Bodies may be binary JSON here; the database never sees it.
+    fn from_row(at: usize, row: hybrid_row::Operation<'a>) -> Result<Given<'a>> {
+        let body = match row.body {
+            Some(body) if binary_json::is_binary(body) => {
+                Some(Cow::Owned(binary_json::to_text(body)?.into_bytes()))
+            }
+            body => body.map(Cow::Borrowed),
+        };
+        Ok(Given {
+            at,
+            operation_type: row.operation_type,
+            partition_key: row.partition_key.map(Cow::Borrowed),
+            id: row.id.map(Cow::Borrowed),
+            body,
+            indexing_directive: row.indexing_directive.map(Cow::Borrowed),
+            if_match: row.if_match.map(Cow::Borrowed),
+            if_none_match: row.if_none_match.map(Cow::Borrowed),
+            ttl: row.ttl_seconds.is_some(),
+            minimal: row.minimal,
+        })
+    }
+
+    fn operation(mut self, returns: Returns) -> Result<BatchOperation> {
+        if self.ttl {
             return Err(Error::unsupported(
                 "Not supported by this server yet: timeToLiveInSeconds of a batch's operation. Set \
                  the item's property 'ttl'.",
             ));
         }
         let action = self.action()?;
-        let key = self.string("partitionKey")?;
-        let minimal = self.boolean("minimalReturnPreference")?;
+        let key = self.partition_key.as_deref();
         Ok(BatchOperation {
-            condition: self.condition(&action)?,
+            condition: self.condition(&action),
             action,
-            partition_key: key.as_deref().map(PartitionKeyHeader::parse).transpose()?,
-            returns: match minimal {
+            partition_key: key.map(PartitionKeyHeader::parse).transpose()?,
+            returns: match self.minimal {
                 Some(true) => Returns::Etag,
                 Some(false) => Returns::Item,
                 None => returns,
@@ -112,35 +149,34 @@ impl Members<'_> {
         })
     }
 
-    fn action(&self) -> Result<BatchAction> {
-        let kind = self.required("operationType")?;
-        match kind.as_str() {
-            "Create" => Ok(BatchAction::Create { body: self.body()?, indexing: self.indexing()? }),
-            "Upsert" => Ok(BatchAction::Upsert { body: self.body()?, indexing: self.indexing()? }),
-            "Replace" => Ok(BatchAction::Replace {
-                id: self.required("id")?,
+    fn action(&mut self) -> Result<BatchAction> {
+        Ok(match self.operation_type {
+            OperationType::Create => {
+                BatchAction::Create { body: self.body()?, indexing: self.indexing()? }
+            }
+            OperationType::Upsert => {
+                BatchAction::Upsert { body: self.body()?, indexing: self.indexing()? }
+            }
+            OperationType::Replace => BatchAction::Replace {
+                id: self.id()?,
                 body: self.body()?,
                 indexing: self.indexing()?,
-            }),
-            "Patch" => Ok(BatchAction::Patch { id: self.required("id")?, body: self.body()? }),
-            "Read" => Ok(BatchAction::Read { id: self.required("id")? }),
-            "Delete" => Ok(BatchAction::Delete { id: self.required("id")? }),
-            other => Err(self.wrong(
-                "operationType",
-                &format!(
-                    "must be Create, Upsert, Replace, Patch, Read or Delete, not '{}'",
-                    other.chars().take(40).collect::<String>()
-                ),
-            )),
-        }
+            },
+            OperationType::Patch => BatchAction::Patch { id: self.id()?, body: self.body()? },
+            OperationType::Read => BatchAction::Read { id: self.id()? },
+            OperationType::Delete => BatchAction::Delete { id: self.id()? },
+        })
     }
 
     /// As the headers of a single request: a read may be spared, an upsert may insist on a version
     /// or on none, a change insists on a version. A create finds nothing to compare.
-    fn condition(&self, action: &BatchAction) -> Result<Option<Condition>> {
-        let matching = self.etag("ifMatch")?.map(Condition::Match);
-        let none_matching = self.etag("ifNoneMatch")?.map(Condition::NoneMatch);
-        Ok(match action {
+    fn condition(&self, action: &BatchAction) -> Option<Condition> {
+        let pattern = |etag: &Option<Cow<'_, str>>| -> Option<EtagPattern> {
+            etag.as_deref().map(etag_pattern)
+        };
+        let matching = pattern(&self.if_match).map(Condition::Match);
+        let none_matching = pattern(&self.if_none_match).map(Condition::NoneMatch);
+        match action {
             BatchAction::Read { .. } => none_matching.or(matching),
             BatchAction::Upsert { .. } => matching.or(none_matching),
             BatchAction::Create { .. }
@@ -148,39 +184,78 @@ impl Members<'_> {
             | BatchAction::Patch { .. }
             | BatchAction::Delete { .. }
             | BatchAction::Refused(_) => matching,
-        })
-    }
-
-    fn etag(&self, name: &str) -> Result<Option<EtagPattern>> {
-        Ok(self.string(name)?.as_deref().map(etag_pattern))
+        }
     }
 
     fn indexing(&self) -> Result<Indexing> {
-        match self.string("indexingDirective")?.as_deref() {
+        match self.indexing_directive.as_deref() {
             None | Some("Default") => Ok(Indexing::ByPolicy),
             Some("Include") => Ok(Indexing::Include),
             Some("Exclude") => Ok(Indexing::Exclude),
-            Some(_) => Err(self.wrong("indexingDirective", "must be Include, Exclude or Default")),
+            Some(_) => {
+                let how = "must be Include, Exclude or Default";
+                Err(wrong(self.at, "indexingDirective", how))
+            }
         }
     }
 
-    /// The document's text, as it came.
-    fn body(&self) -> Result<Vec<u8>> {
-        match self.member("resourceBody") {
-            Some(raw) => Ok(raw.bytes().to_vec()),
-            None => Err(self.wrong("resourceBody", "is missing")),
+    fn body(&mut self) -> Result<Vec<u8>> {
+        let body = self.body.take().ok_or_else(|| wrong(self.at, "resourceBody", "is missing"))?;
+        Ok(body.into_owned())
+    }
+
+    fn id(&mut self) -> Result<String> {
+        let id = self.id.take().ok_or_else(|| wrong(self.at, "id", "is missing"))?;
+        Ok(id.into_owned())
+    }
+}
+
+/// The members of one operation in JSON: a handful, taken apart once, for one of them is the
+/// document.
+struct Members<'a> {
+    at: usize,
+    found: Vec<(Cow<'a, str>, Raw<'a>)>,
+}
+
+impl<'a> Members<'a> {
+    fn given(&self) -> Result<Given<'a>> {
+        Ok(Given {
+            at: self.at,
+            operation_type: self.operation_type()?,
+            partition_key: self.string("partitionKey")?,
+            id: self.string("id")?,
+            body: self.member("resourceBody").map(|raw| Cow::Borrowed(raw.bytes())),
+            indexing_directive: self.string("indexingDirective")?,
+            if_match: self.string("ifMatch")?,
+            if_none_match: self.string("ifNoneMatch")?,
+            ttl: self.member("timeToLiveInSeconds").is_some(),
+            minimal: self.boolean("minimalReturnPreference")?,
+        })
+    }
+
+    fn operation_type(&self) -> Result<OperationType> {
+        const NAME: &str = "operationType";
+        let kind = self.string(NAME)?.ok_or_else(|| wrong(self.at, NAME, "is missing"))?;
+        match &*kind {
+            "Create" => Ok(OperationType::Create),
+            "Upsert" => Ok(OperationType::Upsert),
+            "Replace" => Ok(OperationType::Replace),
+            "Patch" => Ok(OperationType::Patch),
+            "Read" => Ok(OperationType::Read),
+            "Delete" => Ok(OperationType::Delete),
+            other => {
+                let other: String = other.chars().take(40).collect();
+                let known = "must be Create, Upsert, Replace, Patch, Read or Delete";
+                Err(wrong(self.at, NAME, &format!("{known}, not '{other}'")))
+            }
         }
     }
 
-    fn required(&self, name: &str) -> Result<String> {
-        self.string(name)?.ok_or_else(|| self.wrong(name, "is missing"))
-    }
-
-    fn string(&self, name: &str) -> Result<Option<String>> {
+    fn string(&self, name: &str) -> Result<Option<Cow<'a, str>>> {
         let Some(raw) = self.member(name) else { return Ok(None) };
         match raw.to_value().as_str() {
-            Some(text) => Ok(Some(text.to_owned())),
-            None => Err(self.wrong(name, "must be a string")),
+            Some(text) => Ok(Some(Cow::Owned(text.to_owned()))),
+            None => Err(wrong(self.at, name, "must be a string")),
         }
     }
 
@@ -189,18 +264,18 @@ impl Members<'_> {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(self.wrong(name, "must be true or false")),
+            Some(_) => Err(wrong(self.at, name, "must be true or false")),
         }
     }
 
     /// A member; null counts as absent.
-    fn member(&self, name: &str) -> Option<Raw<'_>> {
+    fn member(&self, name: &str) -> Option<Raw<'a>> {
         let mut found = self.found.iter();
         let (_, raw) = found.find(|(known, _)| known == name)?;
         Some(*raw).filter(|raw| raw.kind() != RawKind::Null)
     }
+}
 
-    fn wrong(&self, name: &str, how: &str) -> Error {
-        Error::bad_request(format!("The property '{name}' of the operation {} {how}.", self.at))
-    }
+fn wrong(at: usize, name: &str, how: &str) -> Error {
+    Error::bad_request(format!("The property '{name}' of the operation {at} {how}."))
 }

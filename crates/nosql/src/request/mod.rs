@@ -22,6 +22,7 @@ use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
 
 use crate::admin;
 use crate::headers::{self, Headers};
+use crate::hybrid_row;
 use crate::link::Link;
 
 pub(crate) use query::{IndexMetrics, QueryShape};
@@ -65,6 +66,8 @@ pub(crate) struct Shape {
     pub(crate) statistics: bool,
     /// How long the tokens of permissions shall live.
     pub(crate) token_seconds: u64,
+    /// The results of a batch in HybridRow, as the batch came.
+    pub(crate) hybrid_row: bool,
     /// Items of the change feed in an envelope.
     pub(crate) wrapped: bool,
     /// How long to wait at the end of the change feed.
@@ -82,10 +85,14 @@ pub(crate) fn read(
 ) -> Result<Call> {
     let key_required = incoming.headers.key_required()?;
     let context = context(incoming.headers, access, account)?;
-    if incoming.body.len() > limits::REQUEST_BYTES_MAX {
+    let shape = shape(&link, &incoming)?;
+    let bytes_max = match shape.hybrid_row {
+        true => hybrid_row::BODY_BYTES_MAX,
+        false => limits::REQUEST_BYTES_MAX,
+    };
+    if incoming.body.len() > bytes_max {
         return Err(Error::too_large(REQUEST_TOO_LARGE));
     }
-    let shape = shape(&link, &incoming)?;
     if shape.query.explain && matches!(context.access, Access::Grant(_)) {
         return Err(Error::forbidden(
             "The input authorization token can't serve the request: how a query was executed tells \
@@ -136,6 +143,9 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
         }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
+            shape.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
+                && matches!(link, Link::Items(_))
+                && headers.flag(&headers::IS_BATCH)?;
         }
         Link::Container(_) => {
             shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;

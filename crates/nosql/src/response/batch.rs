@@ -1,35 +1,127 @@
-//! The results of a batch: an array, one element for each operation.
+//! The results of a batch, one for each operation: an array, or rows if the batch came as rows.
 //!
-//! An item's text is copied into its element as it is stored.
+//! An item's text is copied into its element or row as it is stored.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use partita_engine::{BatchDone, BatchResult};
 use partita_gateway::{Lines, Response};
-use partita_model::{Charge, json};
+use partita_model::{Charge, Error, ErrorKind, json};
 
 use super::{quoted, status_of, with_body};
 use crate::error::Failure;
 use crate::headers;
+use crate::hybrid_row::{self, ResultRow};
+use crate::request::Shape;
 use crate::text::number;
 
 /// Bytes of a result beside its item.
 const RESULT_BYTES: usize = 160;
 
-pub(super) fn reply(results: Vec<BatchResult>, mut headers: Lines) -> Response {
+/// What each of many refused operations is told to wait at least, unless less is enough.
+const WAIT_SHARE_MS_MIN: u64 = 50;
+
+pub(super) fn reply(mut results: Vec<BatchResult>, mut headers: Lines, shape: Shape) -> Response {
     let status = match results.iter().all(|result| result.result.is_ok()) {
         true => StatusCode::OK,
         false => StatusCode::MULTI_STATUS,
     };
     headers.push(&headers::ITEM_COUNT, number(results.len() as u64));
-    with_body(status, headers, body(results))
+    let body = match shape.hybrid_row {
+        true => rows(results),
+        false => {
+            divide_waiting(&mut results);
+            body(results)
+        }
+    };
+    with_body(status, headers, body)
+}
+
+/// The JavaScript SDK sleeps for one refused operation after the other: its sleeps shall add up to
+/// what each would have had to wait. Others that send JSON sleep once for all; they must not use up
+/// their retries in the blink of an eye.
+fn divide_waiting(results: &mut [BatchResult]) {
+    let waiting = |result: &mut BatchResult| match &mut result.result {
+        Err(Error { kind: ErrorKind::Throttled { retry_after_ms, .. }, .. }) => {
+            Some(std::mem::take(retry_after_ms))
+        }
+        _ => None,
+    };
+    let waits: Vec<u64> = results.iter_mut().filter_map(waiting).collect();
+    let Some(longest) = waits.iter().copied().max() else { return };
+    let share = longest.div_ceil(waits.len() as u64);
+    let wait = share.max(longest.min(WAIT_SHARE_MS_MIN)).max(1);
+    for result in results {
+        if let Err(Error { kind: ErrorKind::Throttled { retry_after_ms, .. }, .. }) =
+            &mut result.result
+        {
+            *retry_after_ms = wait;
+        }
+    }
+}
+
+/// The same in HybridRow. The reason why an operation failed is where its item would be: the client
+/// shows nothing else.
+fn rows(results: Vec<BatchResult>) -> Bytes {
+    let mut out = hybrid_row::Writer::new(results.len(), results.iter().map(item_bytes).sum());
+    for BatchResult { result, charge } in results {
+        let charge = (charge.0 * 100.0).round() / 100.0;
+        let row = |status: StatusCode| ResultRow {
+            status: status.as_u16(),
+            substatus: 0,
+            etag: None,
+            body: None,
+            retry_after_ms: 0,
+            charge,
+        };
+        match result {
+            Ok(BatchDone::Item { etag, body, change }) => out.push(&ResultRow {
+                etag: Some(&etag.quoted()),
+                body: body.as_ref().map(|body| &body.0[..]),
+                ..row(status_of(change))
+            }),
+            Ok(BatchDone::NotModified { etag }) => {
+                out.push(&ResultRow { etag: Some(&quoted(&etag)), ..row(StatusCode::NOT_MODIFIED) })
+            }
+            Ok(BatchDone::Deleted) => out.push(&row(StatusCode::NO_CONTENT)),
+            Err(error) => {
+                let failure = Failure::from(error);
+                log_failure(&failure);
+                // Whatever has to do with another operation is told there.
+                let told = failure.status != StatusCode::FAILED_DEPENDENCY;
+                let text = told.then(|| reason(&failure));
+                let retry_after_ms = failure.retry_after_ms.map_or(0, |ms| ms.max(1));
+                out.push(&ResultRow {
+                    substatus: failure.substatus,
+                    body: text.as_ref().map(|text| text.as_bytes()),
+                    retry_after_ms: u32::try_from(retry_after_ms).unwrap_or(u32::MAX),
+                    ..row(failure.status)
+                });
+            }
+        }
+    }
+    out.finish()
+}
+
+/// Why an operation failed: `{"code":…,"message":…}`.
+fn reason(failure: &Failure) -> String {
+    let mut text = String::with_capacity(failure.message.len() + 64);
+    text.push_str("{\"code\":");
+    json::write_string(&mut text, failure.code);
+    text.push_str(",\"message\":");
+    json::write_string(&mut text, &failure.message);
+    text.push('}');
+    text
+}
+
+fn item_bytes(result: &BatchResult) -> usize {
+    match &result.result {
+        Ok(BatchDone::Item { body: Some(body), .. }) => body.0.len(),
+        _ => 0,
+    }
 }
 
 fn body(results: Vec<BatchResult>) -> Bytes {
-    let item_bytes = |result: &BatchResult| match &result.result {
-        Ok(BatchDone::Item { body: Some(body), .. }) => body.0.len(),
-        _ => 0,
-    };
     let bytes: usize = results.iter().map(|result| item_bytes(result) + RESULT_BYTES).sum();
     let mut out = BytesMut::with_capacity(bytes);
     out.put_u8(b'[');
@@ -65,11 +157,15 @@ fn put_done(out: &mut BytesMut, done: &BatchDone, charge: Charge) {
     }
 }
 
-fn put_failure(out: &mut BytesMut, failure: &Failure, charge: Charge) {
+fn log_failure(failure: &Failure) {
     if failure.status.is_server_error() && failure.status != StatusCode::NOT_IMPLEMENTED {
         let (status, message) = (failure.status.as_u16(), &failure.message);
         tracing::error!(status, message, "an operation of a batch failed");
     }
+}
+
+fn put_failure(out: &mut BytesMut, failure: &Failure, charge: Charge) {
+    log_failure(failure);
     put_status(out, failure.status, charge);
     if failure.substatus != 0 {
         put_number(out, "subStatusCode", &failure.substatus.to_string());
@@ -104,7 +200,7 @@ fn put_text(out: &mut BytesMut, name: &str, text: &str) {
 mod tests {
     use super::*;
     use partita_engine::{Change, ItemBody};
-    use partita_model::{Error, ErrorKind, Etag};
+    use partita_model::Etag;
 
     #[test]
     fn results_repeat_the_stored_texts_and_say_what_failed() {

@@ -190,7 +190,7 @@ fn success(
             let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
             feed(&rid, "Conflicts", Vec::new(), None, headers)
         }
-        Outcome::Batch { results } => batch::reply(results, headers),
+        Outcome::Batch { results } => batch::reply(results, headers, frame.shape),
         Outcome::Container { change, index_progress } => {
             container_reply(container, (change, index_progress), headers, frame)
         }

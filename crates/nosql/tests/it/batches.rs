@@ -140,12 +140,6 @@ fn a_request_that_is_no_batch_fails_as_a_whole() {
     keyless.without("x-ms-documentdb-partitionkey").refused(400, "0", "must be supplied");
     let trigger = atomic(&world, "[]").header("x-ms-documentdb-pre-trigger-include", "t");
     trigger.refused(501, "0", "triggers");
-    let binary = world
-        .ask(http::Method::POST, DOCS, vec![0x81, 0, 0])
-        .key(KEY)
-        .header("x-ms-cosmos-is-batch-request", "True")
-        .header("x-ms-cosmos-batch-atomic", "True");
-    binary.refused(501, "0", "HybridRow");
 }
 
 #[test]
@@ -226,4 +220,76 @@ fn a_bulk_answers_each_operation_for_itself() {
             assert_eq!(number(&answer.json().as_array().unwrap()[0], "subStatusCode"), Some(1002));
         }
     }
+}
+
+#[test]
+fn a_bulk_on_a_container_that_is_gone_says_so_and_no_more() {
+    let world = World::with_container("400");
+    world.delete("/dbs/d/colls/c").expect(204);
+    let body = r#"[{"operationType":"Read","partitionKey":"[\"a\"]","id":"1"}]"#;
+    bulk(&world, "0", body).refused(404, "0", "");
+    let read = r#"[{"operationType":"Read","id":"1"}]"#;
+    atomic(&world, read).refused(404, "1003", "");
+}
+
+#[test]
+fn a_batch_whose_results_are_too_large_names_the_operation() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        let large = format!(r#"{{"id":"1","pk":"a","s":"{}"}}"#, "x".repeat(1_500_000));
+        let created = world.post(DOCS, &large).key(KEY).expect(201);
+        let read = r#"{"operationType":"Read","id":"1","partitionKey":"[\"a\"]"}"#;
+        let delete = r#"{"operationType":"Delete","id":"1","partitionKey":"[\"a\"]"}"#;
+        let body = format!("[{read},{read},{read},{delete}]");
+        let answer = atomic(&world, &body).expect(207);
+        assert_eq!(statuses(&answer), [424, 424, 413, 424]);
+        let results = answer.json();
+        let failed = &results.as_array().unwrap()[2];
+        assert_eq!(number(failed, "subStatusCode"), Some(3402));
+        world.get(&format!("{DOCS}/1")).key(KEY).expect(200);
+
+        let range = created.header("x-ms-documentdb-partitionkeyrangeid").unwrap();
+        let answer = bulk(&world, range, &body).expect(207);
+        assert_eq!(statuses(&answer), [200, 200, 413, 204]);
+        let results = answer.json();
+        let failed = &results.as_array().unwrap()[2];
+        assert_eq!(number(failed, "subStatusCode"), Some(3402));
+    }
+}
+
+/// A client of the JavaScript SDK: it sends 100 operations at once, and sleeps for those that are
+/// refused one after the other before it sends them again, at most nine times each.
+#[test]
+fn a_bulk_over_the_throughput_ends_in_time_although_its_client_sleeps_one_by_one() {
+    let world = World::throttled();
+    world.make_container("400");
+    let create = |n: usize| {
+        format!(
+            r#"{{"operationType":"Create","partitionKey":"[\"{n}\"]","resourceBody":{{"id":"{n}","pk":"{n}","a":"{n}","b":"{n}"}}}}"#
+        )
+    };
+    let mut waiting: Vec<(usize, usize)> = (0..200).map(|n| (n, 0)).collect();
+    let mut slept_ms = 0;
+    while !waiting.is_empty() {
+        let sent: Vec<(usize, usize)> = waiting.drain(..waiting.len().min(100)).collect();
+        let operations: Vec<String> = sent.iter().map(|(n, _)| create(*n)).collect();
+        let answer = bulk(&world, "0", &format!("[{}]", operations.join(","))).send();
+        let results = answer.json();
+        let refused = sent.iter().zip(results.as_array().unwrap()).filter(|(_, result)| {
+            let status = number(result, "statusCode");
+            assert!(matches!(status, Some(201 | 429)), "{result:?}");
+            status == Some(429)
+        });
+        let mut waits = Vec::new();
+        for ((n, retries), result) in refused {
+            assert!(*retries < 9, "the operation {n} was refused too often");
+            waits.push(u64::try_from(number(result, "retryAfterMilliseconds").unwrap()).unwrap());
+            waiting.push((*n, retries + 1));
+        }
+        assert!(waits.iter().all(|wait| *wait == waits[0] && *wait > 0), "{waits:?}");
+        let slept: u64 = waits.iter().sum();
+        world.clock.advance_millis(slept);
+        slept_ms += slept;
+    }
+    assert!(slept_ms < 8_000, "{slept_ms} ms");
 }

@@ -13,6 +13,7 @@ mod changes;
 mod conditions;
 mod controls;
 mod encryption_keys;
+mod hybrid_row;
 mod items;
 mod metadata;
 mod offers;

@@ -93,7 +93,6 @@ impl Database {
                 Run::Whole(results, grown) => (results, grown),
                 Run::Broken(at, error) => return Ok(self.broken(work, members.len(), at, error)),
             };
-            check_size(&results)?;
             if view.is_untouched() {
                 return Ok(results);
             }
@@ -131,10 +130,16 @@ impl Database {
         members: &mut [Member],
     ) -> Result<Run> {
         let mut results = Vec::with_capacity(members.len());
-        let mut grown = 0;
+        let (mut grown, mut bytes) = (0, 0);
         for (at, member) in members.iter_mut().enumerate() {
             match self.run_member(work, view, member, &mut grown) {
-                Ok((done, charge)) => results.push(BatchResult { result: Ok(done), charge }),
+                Ok((done, charge)) => {
+                    bytes += size(&done);
+                    if bytes > limits::RESPONSE_BYTES_MAX {
+                        return Ok(Run::Broken(at, too_large()));
+                    }
+                    results.push(BatchResult { result: Ok(done), charge });
+                }
                 Err(error) if is_the_servers(&error.kind) => return Err(error),
                 Err(error) => return Ok(Run::Broken(at, error)),
             }
@@ -231,14 +236,11 @@ fn is_the_servers(kind: &ErrorKind) -> bool {
     )
 }
 
-fn check_size(results: &[BatchResult]) -> Result<()> {
-    let bytes: usize = results.iter().flat_map(|result| &result.result).map(size).sum();
-    if bytes <= limits::RESPONSE_BYTES_MAX {
-        return Ok(());
-    }
-    Err(Error::too_large(format!(
-        "Response size is too large: the batch's results have {bytes} bytes, the limit is {} bytes. \
-         Nothing was done; use smaller batches or ask for minimal results",
+/// The error of the operation whose result no longer fits.
+fn too_large() -> Error {
+    Error::response_too_large(format!(
+        "Response size is too large: with this operation, the batch's results have more than {} \
+         bytes. Nothing was done; use smaller batches or ask for minimal results",
         limits::RESPONSE_BYTES_MAX
-    )))
+    ))
 }

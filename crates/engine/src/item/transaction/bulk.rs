@@ -62,11 +62,12 @@ impl Database {
         drop(self.open_partition(work, partition)?);
         let member = |operation| Member::of(container, partition, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
-        let finished = match on_error {
+        let mut finished = match on_error {
             OnError::Continue => self.run_together(work.context, container, &members).await,
             OnError::Stop => self.run_in_order(work.context, container, &members).await,
         };
         note_latest(work, &finished);
+        wait_alike(&mut finished);
         let mut room = limits::RESPONSE_BYTES_MAX;
         let mut results: Vec<BatchResult> = members
             .iter()
@@ -186,7 +187,7 @@ impl Finished {
             (None, BatchDone::Item { etag, change, .. }) if change != Change::None => {
                 Ok(BatchDone::Item { etag, body: None, change })
             }
-            (None, _) => Err(Error::too_large(format!(
+            (None, _) => Err(Error::response_too_large(format!(
                 "Response size is too large: the limit is {} bytes. Read this item alone",
                 limits::RESPONSE_BYTES_MAX
             ))),
@@ -200,6 +201,22 @@ fn addressed<'c>(container: &'c Container, range_id: &str) -> Result<&'c Partiti
     partitions
         .find(|partition| partition.range_id.to_string() == range_id)
         .ok_or_else(|| gone(range_id))
+}
+
+/// Operations of one request that are refused come again together, so all of them wait until there
+/// is room for the last. Told different times, a client would send them one by one.
+fn wait_alike(finished: &mut [Finished]) {
+    let mut waits: Vec<&mut u64> = finished
+        .iter_mut()
+        .filter_map(|finished| match &mut finished.result {
+            Err(Error { kind: ErrorKind::Throttled { retry_after_ms, .. }, .. }) => {
+                Some(retry_after_ms)
+            }
+            _ => None,
+        })
+        .collect();
+    let longest = waits.iter().map(|wait| **wait).max().unwrap_or_default();
+    waits.iter_mut().for_each(|wait| **wait = longest);
 }
 
 /// The reply tells the latest LSN of all operations: a session that reads it back sees all writes.

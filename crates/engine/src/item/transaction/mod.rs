@@ -59,7 +59,15 @@ impl Database {
         operations: Vec<BatchOperation>,
         mode: BatchMode,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
+        let container = match (self.item_container(work, path), &mode) {
+            (Ok(resolved), _) => resolved.container,
+            // Clients of bulks take the sub-status of a missing owner for a stale name, and look
+            // for a container that is gone again and again.
+            (Err(error), BatchMode::Bulk { .. }) if error.kind == ErrorKind::OwnerNotFound => {
+                return Err(Error::not_found(error.message));
+            }
+            (Err(error), _) => return Err(error),
+        };
         check_count(operations.len())?;
         let results = match mode {
             BatchMode::Atomic { partition_key } => {
