@@ -203,6 +203,7 @@ fn batch(key: usize) -> Result<Op> {
         },
         partition_key: None,
         condition: None,
+        ttl_seconds: None,
         returns: Returns::Etag,
     };
     let mode = BatchMode::Atomic { partition_key: Some(header(&format!("key-{key}"))?) };
@@ -321,6 +322,7 @@ fn follow(run: &Run, from: &mut ChangesFrom) -> Result<()> {
             mode: ChangesMode::LatestVersion,
             from: from.clone(),
             since: None,
+            query: None,
             items_max: None,
             listen: false,
         };

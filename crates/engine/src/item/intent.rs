@@ -30,6 +30,8 @@ pub(super) enum Intent {
 pub(super) struct Patched {
     patch: Patch,
     filter: Option<Filter>,
+    /// How long the item shall live, if not as its property says.
+    pub(super) ttl: Option<i32>,
 }
 
 /// What becomes of an item.
@@ -45,7 +47,7 @@ impl Patched {
         filter: Option<Filter>,
     ) -> Result<Patched> {
         patch.check_targets(&container.definition.partition_key)?;
-        Ok(Patched { patch, filter })
+        Ok(Patched { patch, filter, ttl: None })
     }
 
     fn apply(&self, place: &Place, record: &ItemRecord) -> Result<Draft> {
@@ -59,7 +61,8 @@ impl Patched {
         if patched.len() > limits::ITEM_BYTES_MAX {
             return Err(too_large(patched.len()));
         }
-        let draft = Draft::of_text(&place.container, patched, None, record.asked)?;
+        let mut draft = Draft::of_text(&place.container, patched, None, record.asked)?;
+        draft.ttl = self.ttl.unwrap_or(draft.ttl);
         if draft.id != place.id || draft.key != place.key {
             return Err(Error::bad_request("a patch cannot change an item's id or partition key"));
         }

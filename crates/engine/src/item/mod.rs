@@ -246,10 +246,13 @@ fn item_ttl(container: &Container, document: Document<'_>) -> Result<i32> {
         Some(ttl) if ttl == -1 || ttl > 0 => Ok(ttl),
         // The property means nothing as long as the container does not expire items.
         _ if container.definition.default_ttl.is_none() => Ok(0),
-        _ => Err(Error::bad_request(format!(
-            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer or -1 for \
-             this property.",
-            raw.text()
-        ))),
+        _ => Err(invalid_ttl(raw.text())),
     }
+}
+
+fn invalid_ttl(text: &str) -> Error {
+    Error::bad_request(format!(
+        "The input ttl '{text}' is invalid. Ensure to provide a nonzero positive integer or -1 for \
+         this property."
+    ))
 }

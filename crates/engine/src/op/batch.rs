@@ -36,6 +36,9 @@ pub struct BatchOperation {
     /// None: that of the batch; in a bulk, that of the body.
     pub partition_key: Option<PartitionKeyHeader>,
     pub condition: Option<Condition>,
+    /// How long the item that it writes shall live, in seconds, whatever the item's own property
+    /// says; -1: for ever. None: as the property says.
+    pub ttl_seconds: Option<i32>,
     pub returns: Returns,
 }
 

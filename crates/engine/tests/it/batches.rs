@@ -12,7 +12,8 @@ use partita_model::{ErrorKind, Etag, PartitionKeyHeader, Value};
 use crate::harness::*;
 
 pub(crate) fn operation(action: BatchAction) -> BatchOperation {
-    BatchOperation { action, partition_key: None, condition: None, returns: Returns::Item }
+    let (partition_key, condition, ttl_seconds) = (None, None, None);
+    BatchOperation { action, partition_key, condition, ttl_seconds, returns: Returns::Item }
 }
 
 pub(crate) fn create(body: &str) -> BatchOperation {
@@ -483,4 +484,55 @@ fn a_bulk_tells_as_much_as_fits() {
     assert_eq!(summary(&reply), "WRWt");
     let third = &results(&reply)[2].result;
     assert!(matches!(third, Ok(BatchDone::Item { body: None, .. })), "{third:?}");
+}
+
+#[test]
+fn an_operation_says_how_long_its_item_lives_whatever_the_item_says() {
+    for (_, throughput) in PARTITIONS {
+        let mut bench = Bench::new();
+        bench.make_container(throughput, &format!(r#"{KEY_PK},"defaultTtl":100"#));
+        let living =
+            |operation, seconds| BatchOperation { ttl_seconds: Some(seconds), ..operation };
+        let item = |id: &str| format!(r#"{{"id":"{id}","pk":"k","ttl":50}}"#);
+        let incr = r#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#;
+        let operations = vec![
+            living(create(&item("created")), 10),
+            living(upsert(&item("upserted")), 10),
+            create(&item("replaced")),
+            living(replace("replaced", &item("replaced")), 10),
+            create(&item("patched")),
+            living(patch("patched", incr), 10),
+            living(create(&item("for ever")), -1),
+            create(&item("by itself")),
+            living(create(&item("gone")), 10),
+            living(delete("gone"), 10),
+            living(read("created"), 10),
+        ];
+        let reply = atomic(&bench, r#"["k"]"#, operations);
+        assert_eq!(summary(&reply), "CCCWCWCCCDR");
+        let there = |bench: &Bench| {
+            let names = ["created", "upserted", "replaced", "patched", "by itself", "for ever"];
+            let read = |id: &&&str| bench.read(id, r#"["k"]"#).result.is_ok();
+            names.iter().filter(read).count()
+        };
+        bench.clock.advance_millis(9_000);
+        assert_eq!(there(&bench), 6);
+        bench = bench.reopened();
+        bench.clock.advance_millis(1_000);
+        assert_eq!(there(&bench), 2);
+        assert_eq!(body(&bench.read("by itself", r#"["k"]"#)).get("ttl"), Some(&json("50")));
+        bench.clock.advance_millis(1_000_000);
+        assert_eq!(there(&bench), 1, "for ever");
+        for seconds in [0, -2, i32::MIN] {
+            let reply = atomic(&bench, r#"["k"]"#, vec![living(create(&item("x")), seconds)]);
+            let failure = results(&reply)[0].result.as_ref().unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::BadRequest, "{seconds}");
+        }
+        let keyed = under(living(create(&item("in a bulk")), 10), r#"["k"]"#);
+        let range = atomic(&bench, r#"["k"]"#, vec![read("for ever")]).served.unwrap().range_id;
+        assert_eq!(summary(&bulk(&bench, range, OnError::Continue, vec![keyed])), "C");
+        bench.clock.advance_millis(10_000);
+        assert_eq!(error(&bench.read("in a bulk", r#"["k"]"#)), ErrorKind::NotFound);
+        bench.assert_whole();
+    }
 }

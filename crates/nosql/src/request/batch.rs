@@ -85,6 +85,7 @@ fn understood(given: Result<Given<'_>>, returns: Returns) -> BatchOperation {
         action: BatchAction::Refused(error),
         partition_key: None,
         condition: None,
+        ttl_seconds: None,
         returns,
     })
 }
@@ -100,8 +101,7 @@ struct Given<'a> {
     indexing_directive: Option<Cow<'a, str>>,
     if_match: Option<Cow<'a, str>>,
     if_none_match: Option<Cow<'a, str>>,
-    /// The operation names a time to live.
-    ttl: bool,
+    ttl_seconds: Option<i32>,
     minimal: Option<bool>,
 }
 
@@ -123,24 +123,19 @@ impl<'a> Given<'a> {
             indexing_directive: row.indexing_directive.map(Cow::Borrowed),
             if_match: row.if_match.map(Cow::Borrowed),
             if_none_match: row.if_none_match.map(Cow::Borrowed),
-            ttl: row.ttl_seconds.is_some(),
+            ttl_seconds: row.ttl_seconds,
             minimal: row.minimal,
         })
     }
 
     fn operation(mut self, returns: Returns) -> Result<BatchOperation> {
-        if self.ttl {
-            return Err(Error::unsupported(
-                "Not supported by this server yet: timeToLiveInSeconds of a batch's operation. Set \
-                 the item's property 'ttl'.",
-            ));
-        }
         let action = self.action()?;
         let key = self.partition_key.as_deref();
         Ok(BatchOperation {
             condition: self.condition(&action),
             action,
             partition_key: key.map(PartitionKeyHeader::parse).transpose()?,
+            ttl_seconds: self.ttl_seconds,
             returns: match self.minimal {
                 Some(true) => Returns::Etag,
                 Some(false) => Returns::Item,
@@ -228,7 +223,7 @@ impl<'a> Members<'a> {
             indexing_directive: self.string("indexingDirective")?,
             if_match: self.string("ifMatch")?,
             if_none_match: self.string("ifNoneMatch")?,
-            ttl: self.member("timeToLiveInSeconds").is_some(),
+            ttl_seconds: self.ttl_seconds()?,
             minimal: self.boolean("minimalReturnPreference")?,
         })
     }
@@ -257,6 +252,13 @@ impl<'a> Members<'a> {
             Some(text) => Ok(Some(Cow::Owned(text.to_owned()))),
             None => Err(wrong(self.at, name, "must be a string")),
         }
+    }
+
+    fn ttl_seconds(&self) -> Result<Option<i32>> {
+        const NAME: &str = "timeToLiveInSeconds";
+        let Some(raw) = self.member(NAME) else { return Ok(None) };
+        let seconds = raw.to_value().as_i64().and_then(|ttl| i32::try_from(ttl).ok());
+        seconds.map(Some).ok_or_else(|| wrong(self.at, NAME, "must be an integer of 32 bits"))
     }
 
     fn boolean(&self, name: &str) -> Result<Option<bool>> {

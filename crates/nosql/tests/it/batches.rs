@@ -108,9 +108,14 @@ fn a_failed_batch_says_which_operation_it_was() {
             "the item exists",
         ),
         (
-            r#"{"operationType":"Delete","id":"1","timeToLiveInSeconds":5}"#,
-            501,
-            "timeToLiveInSeconds",
+            r#"{"operationType":"Upsert","resourceBody":{"id":"1","pk":"a"},"timeToLiveInSeconds":"5"}"#,
+            400,
+            "'timeToLiveInSeconds' of the operation 0 must be an integer",
+        ),
+        (
+            r#"{"operationType":"Upsert","resourceBody":{"id":"1","pk":"a"},"timeToLiveInSeconds":0}"#,
+            400,
+            "The input ttl '0' is invalid",
         ),
     ] {
         let answer = atomic(&world, &format!("[{operation}]")).expect(207);

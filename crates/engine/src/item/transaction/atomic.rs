@@ -193,9 +193,10 @@ impl Database {
 
 impl Member {
     fn of(container: &Arc<Container>, home: &Home, operation: BatchOperation) -> Member {
-        let BatchOperation { action, partition_key, condition, returns } = operation;
+        let BatchOperation { action, partition_key, condition, ttl_seconds, returns } = operation;
         let key = partition_key.as_ref().unwrap_or(&home.key);
         let step = Step::of(container, Some(key), action, condition);
+        let step = step.and_then(|step| step.living_for(ttl_seconds));
         let step = match step {
             // The EPK is compared, not the key: 0 and -0 are equal and have different places.
             Ok(step) if step.place.epk != home.epk => Err(Error::bad_request(OTHER_KEY)),

@@ -160,8 +160,9 @@ impl Database {
 
 impl Member {
     fn of(container: &Arc<Container>, partition: &Partition, operation: BatchOperation) -> Member {
-        let BatchOperation { action, partition_key, condition, returns } = operation;
+        let BatchOperation { action, partition_key, condition, ttl_seconds, returns } = operation;
         let step = Step::of(container, partition_key.as_ref(), action, condition);
+        let step = step.and_then(|step| step.living_for(ttl_seconds));
         let step = step.and_then(|step| match partition.epks.contains(&step.place.epk) {
             true => Ok(step),
             false => Err(Error::range_gone(format!(

@@ -132,6 +132,7 @@ fn deletion(id: &str) -> BatchOperation {
         action: BatchAction::Delete { id: id.to_owned() },
         partition_key: None,
         condition: None,
+        ttl_seconds: None,
         returns: Returns::Etag,
     }
 }

@@ -28,7 +28,7 @@ use partita_query::Filter;
 
 use super::draft::Draft;
 use super::intent::{Intent, Patched};
-use super::{Place, key_of_request};
+use super::{Place, invalid_ttl, key_of_request};
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::Database;
@@ -130,6 +130,23 @@ impl Step {
             BatchAction::Delete { id } => (place(id)?, What::Write(Intent::Remove(condition))),
         };
         Ok(Step { place, what })
+    }
+
+    /// The same with the time to live that the operation gives to what it writes. Operations that
+    /// write no item have no use for one.
+    fn living_for(mut self, ttl_seconds: Option<i32>) -> Result<Step> {
+        let Some(ttl) = ttl_seconds else { return Ok(self) };
+        if ttl < -1 || ttl == 0 {
+            return Err(invalid_ttl(&ttl.to_string()));
+        }
+        match &mut self.what {
+            What::Write(
+                Intent::Create(draft) | Intent::Upsert(draft, _) | Intent::Replace(draft, _),
+            ) => draft.ttl = ttl,
+            What::Write(Intent::Patch(patched, _)) => patched.ttl = Some(ttl),
+            What::Write(Intent::Remove(_)) | What::Read(_) => {}
+        }
+        Ok(self)
     }
 
     /// Whether it gives an item another id.

@@ -67,6 +67,7 @@ fn write(bench: &Bench, writer: usize, writes_max: &AtomicUsize) -> BTreeMap<Str
                     },
                     partition_key: None,
                     condition: None,
+                    ttl_seconds: None,
                     returns: Returns::Etag,
                 };
                 let partition_key = PartitionKeyHeader::parse(&format!("[{key}]")).unwrap();

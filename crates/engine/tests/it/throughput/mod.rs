@@ -212,6 +212,7 @@ fn created(id: &str, key: &str) -> BatchOperation {
         },
         partition_key: Some(PartitionKeyHeader::parse(&format!(r#"["{key}"]"#)).unwrap()),
         condition: None,
+        ttl_seconds: None,
         returns: Returns::Item,
     }
 }

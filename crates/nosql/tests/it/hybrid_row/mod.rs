@@ -104,7 +104,7 @@ fn a_failed_batch_tells_why_in_its_row() {
     let world = World::with_container("400");
     world.post(DOCS, r#"{"id":"1","pk":"a"}"#).key(KEY).expect(201);
     let stale = Wanted { if_match: Some("\"x\"".to_owned()), ..Wanted::new(DELETE).id("1") };
-    let ttl = Wanted { ttl_seconds: Some(5), ..Wanted::new(DELETE).id("1") };
+    let ttl = Wanted { ttl_seconds: Some(0), ..Wanted::new(DELETE).id("1") };
     for (operation, status, code, told) in [
         (Wanted::new(CREATE).body(r#"{"id":"1","pk":"a"}"#), 409, "Conflict", "already exists"),
         (Wanted::new(CREATE).body(r#"{"id":"3","pk":"b"}"#), 400, "BadRequest", "different"),
@@ -113,7 +113,7 @@ fn a_failed_batch_tells_why_in_its_row() {
         (Wanted::new(READ), 400, "BadRequest", "'id' of the operation 1 is missing"),
         (Wanted::new(READ).id("none"), 404, "NotFound", ""),
         (stale, 412, "PreconditionFailed", "precondition"),
-        (ttl, 501, "NotImplemented", "timeToLiveInSeconds"),
+        (ttl, 400, "BadRequest", "The input ttl '0' is invalid"),
     ] {
         let first = Wanted::new(CREATE).body(r#"{"id":"2","pk":"a"}"#);
         let body = wire::request(&[first, operation.clone(), Wanted::new(DELETE).id("1")]);
