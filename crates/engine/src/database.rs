@@ -198,6 +198,9 @@ pub struct ChangeFeedSettings {
     pub page_millis_max: u64,
     /// Superfluous records are looked for after so many commits at the earliest.
     pub trim_commits_min: u64,
+    /// For how many minutes the feeds of containers whose policy does not say keep all versions;
+    /// 0: they do not.
+    pub retention_minutes: u32,
 }
 
 impl Default for ChangeFeedSettings {
@@ -208,6 +211,7 @@ impl Default for ChangeFeedSettings {
             page_entries_max: 1_000_000,
             page_millis_max: 3_000,
             trim_commits_min: 10_000,
+            retention_minutes: 0,
         }
     }
 }

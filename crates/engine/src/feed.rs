@@ -9,7 +9,7 @@
 //!       · 10: time of the change, Unix seconds, 4 bytes
 //!       · 20: LSN of the version before, 8 bytes (0: none; all ones: of this commit) · length of
 //!             the item key, 4 bytes · item key · length of the present version, 4 bytes · present
-//!             version · version before
+//!             version · version before, of items that were deleted
 //!         otherwise: item key
 //! ```
 //!
@@ -55,7 +55,10 @@ pub(crate) struct Change<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Versions<'a> {
     pub(crate) current: Option<&'a [u8]>,
-    pub(crate) previous: Option<(Lsn, &'a [u8])>,
+    /// The commit that made the version before.
+    pub(crate) previous_lsn: Option<Lsn>,
+    /// That version, where it is told.
+    pub(crate) previous: Option<&'a [u8]>,
 }
 
 impl<'a> Change<'a> {
@@ -93,11 +96,12 @@ impl<'a> Change<'a> {
         if first & WITH_VERSIONS == 0 {
             return Ok(Change { kind, ts, expired, item_key: rest, versions: None });
         }
-        let previous_lsn = Lsn(u64::from_be_bytes(take(&mut rest)?));
+        let previous_lsn = Some(Lsn(u64::from_be_bytes(take(&mut rest)?)));
+        let previous_lsn = previous_lsn.filter(|lsn| *lsn != Lsn(0));
         let item_key = take_sized(&mut rest)?;
         let current = Some(take_sized(&mut rest)?).filter(|text| !text.is_empty());
-        let previous = Some((previous_lsn, rest)).filter(|(_, text)| !text.is_empty());
-        let versions = Some(Versions { current, previous });
+        let previous = Some(rest).filter(|text| !text.is_empty());
+        let versions = Some(Versions { current, previous_lsn, previous });
         Ok(Change { kind, ts, expired, item_key, versions })
     }
 }
@@ -105,7 +109,8 @@ impl<'a> Change<'a> {
 impl Versions<'_> {
     fn put(&self, out: &mut Vec<u8>, item_key: &[u8]) {
         let current = self.current.unwrap_or_default();
-        let (previous_lsn, previous) = self.previous.unwrap_or((Lsn(0), &[]));
+        let previous_lsn = self.previous_lsn.unwrap_or(Lsn(0));
+        let previous = self.previous.unwrap_or_default();
         out.reserve(16 + item_key.len() + current.len() + previous.len());
         out.extend_from_slice(&previous_lsn.0.to_be_bytes());
         put_sized(out, item_key);
@@ -154,9 +159,13 @@ mod tests {
 
     #[test]
     fn a_change_comes_back_as_it_went() {
-        let (new, old) = (Some(&b"{new}"[..]), Some((Lsn(7), &b"{old}"[..])));
-        let versions = [(None, None), (new, None), (None, old), (new, old)];
-        let versions = versions.map(|(current, previous)| Versions { current, previous });
+        let (new, old, lsn) = (Some(&b"{new}"[..]), Some(&b"{old}"[..]), Some(Lsn(7)));
+        let versions = [(None, None, None), (new, None, None), (new, lsn, None), (None, lsn, old)];
+        let versions = versions.map(|(current, previous_lsn, previous)| Versions {
+            current,
+            previous_lsn,
+            previous,
+        });
         for kind in [Kind::Create, Kind::Replace, Kind::Delete] {
             for ts in [None, Some(0), Some(u32::MAX)] {
                 for versions in versions.map(Some).into_iter().chain([None]) {
@@ -181,7 +190,7 @@ mod tests {
             ts: Some(1),
             expired: false,
             item_key: b"key",
-            versions: Some(Versions { current: Some(b"{}"), previous: None }),
+            versions: Some(Versions { current: Some(b"{}"), previous_lsn: None, previous: None }),
         };
         let whole = whole.encode();
         for end in 0..whole.len() {

@@ -27,7 +27,7 @@ use partita_query::Filter;
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
 pub use changes::{
-    ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, VersionChange,
+    ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, VersionChange,
 };
 pub use encryption_keys::{EncryptionKeyOp, EncryptionKeyPath};
 pub use partitions::{

@@ -374,6 +374,16 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) split_seconds_min: u64,
 
+    /// For how many minutes the change feed keeps all versions and deletes of containers whose
+    /// changeFeedPolicy does not say it; 0: not at all
+    #[arg(
+        long,
+        env = "PARTITA_ALL_VERSIONS_RETENTION",
+        value_name = "MINUTES",
+        default_value_t = 0
+    )]
+    pub(crate) all_versions_retention: u32,
+
     /// How far a request's date may be from the server's clock, in minutes
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,

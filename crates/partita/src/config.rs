@@ -4,7 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use partita_engine::{EngineSettings, PartitionSettings, QuerySettings, ThroughputMode};
+use partita_engine::{
+    ChangeFeedSettings, EngineSettings, PartitionSettings, QuerySettings, ThroughputMode,
+};
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_nosql::Trust;
 use partita_storage::{Durability, EmbeddedSettings};
@@ -145,6 +147,10 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             ..PartitionSettings::default()
         },
         query: query(args),
+        change_feed: ChangeFeedSettings {
+            retention_minutes: args.all_versions_retention,
+            ..ChangeFeedSettings::default()
+        },
         ..EngineSettings::default()
     }
 }

@@ -13,6 +13,8 @@
 //! the records of containers with a `changeFeedPolicy` have for as long as that says. Who comes
 //! later, or wants to begin before, is refused: something would be missing.
 //!
+//! A reader may send a query along, which says what of all that is told (`sieve.rs`).
+//!
 //! A page that finds nothing goes on looking, for clients take an empty answer for the end. Only
 //! one that has looked at very much returns empty-handed before the end, and says that it is not
 //! through.
@@ -22,6 +24,7 @@
 mod bell;
 mod page;
 mod position;
+mod sieve;
 
 use partita_model::{EpkRange, Error, Lsn, Result};
 use partita_storage::Snapshot;
@@ -50,7 +53,9 @@ impl Database {
     ) -> Result<Outcome> {
         let container = self.item_container(work, path)?.container;
         let area = area(&container, &request.scope)?;
-        check_mode(&container, request)?;
+        self.check_mode(&container, request)?;
+        let query = request.query.as_ref();
+        let sieve = query.map(|query| self.sieve(&container, query)).transpose()?;
         let after = match &request.from {
             ChangesFrom::Etag(etag) => Some(Position::parse(etag)?),
             ChangesFrom::Beginning | ChangesFrom::Now => None,
@@ -60,7 +65,7 @@ impl Database {
             self.admit_once(work, partition)?;
         }
         work.usage.reads = 1;
-        let mut page = Page::new(self, request);
+        let mut page = Page::new(self, request, sieve.as_ref());
         let mut reached = Vec::new();
         let mut shares = Vec::with_capacity(parts.len());
         let mut next = request.listen.then(NextChange::default);
@@ -81,11 +86,36 @@ impl Database {
             shares.push(Share { partition, weight: (1 + page.changes.len() - before) as f64 });
         }
         work.usage.entries_scanned = page.changes.len() as u64;
-        work.usage.read_bytes = page.bytes as u64;
+        work.usage.read_bytes = page.loaded_bytes;
         let charge = pricing::charge(&work.usage, self.consistency(work.context));
         self.settle_shares(work, charge, &shares, None);
         let etag = Position::of_parts(&reached).to_string();
         Ok(Outcome::Changes { changes: page.changes, etag, more: page.more, next })
+    }
+
+    /// For how many minutes a container's feed keeps all versions; 0: it does not.
+    pub(crate) fn retention_minutes(&self, container: &Container) -> u32 {
+        match container.definition.retention_minutes() {
+            0 => self.settings.change_feed.retention_minutes,
+            minutes => minutes,
+        }
+    }
+
+    /// All versions are told where they are kept, and from a moment on since they are.
+    fn check_mode(&self, container: &Container, request: &ChangesRequest) -> Result<()> {
+        if request.mode == ChangesMode::LatestVersion {
+            return Ok(());
+        }
+        if self.retention_minutes(container) == 0 {
+            return Err(Error::bad_request(
+                "The change feed mode All Versions and Deletes must be enabled for the container: \
+                 its changeFeedPolicy has no retentionDuration.",
+            ));
+        }
+        match request.from {
+            ChangesFrom::Beginning => Err(beyond_retention()),
+            ChangesFrom::Now | ChangesFrom::Etag(_) => Ok(()),
+        }
     }
 }
 
@@ -117,39 +147,16 @@ fn parts<'c>(
     }
 }
 
-/// All versions are told where they are kept, and from a moment on since they are.
-fn check_mode(container: &Container, request: &ChangesRequest) -> Result<()> {
-    if request.mode == ChangesMode::LatestVersion {
-        return Ok(());
-    }
-    if container.definition.retention_minutes() == 0 {
-        return Err(Error::bad_request(
-            "The change feed mode All Versions and Deletes must be enabled for the container: its \
-             changeFeedPolicy has no retentionDuration.",
-        ));
-    }
-    match request.from {
-        ChangesFrom::Beginning => Err(beyond_retention()),
-        ChangesFrom::Now | ChangesFrom::Etag(_) => Ok(()),
-    }
-}
-
 fn beyond_retention() -> Error {
     Error::bad_request("You must read the change feed from within the retention period.")
 }
 
-/// A reader cannot be further than the partition: it would miss what is written until then. Who
-/// wants all versions cannot begin where some are missing.
+/// Where a reader goes on. One that is further than the partition, with an ETag of another
+/// container or from before data was restored, has seen everything: were it to stay ahead, it would
+/// miss what is written until then. Who wants all versions cannot begin where some are missing.
 fn known(reader: Lsn, view: &dyn Snapshot, mode: ChangesMode) -> Result<Lsn> {
     if mode == ChangesMode::AllVersions && reader < FeedMark::read(view)?.horizon {
         return Err(beyond_retention());
     }
-    let partition = view.lsn();
-    if reader <= partition {
-        return Ok(reader);
-    }
-    Err(Error::bad_request(format!(
-        "Invalid Continuation Token: the change feed was read up to LSN {reader}, and the partition \
-         is at {partition}. The ETag is from another container, or from before data was restored"
-    )))
+    Ok(reader.min(view.lsn()))
 }

@@ -10,6 +10,7 @@ use partita_model::{Clock, EpkRange, Error, KeyPart, Lsn, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
 
 use super::beyond_retention;
+use super::sieve::{Passed, Sieve};
 use crate::catalog::Container;
 use crate::database::{ChangeFeedSettings, Database};
 use crate::feed::{self, Change, Kind};
@@ -27,13 +28,17 @@ pub(super) struct Page<'a> {
     mode: ChangesMode,
     settings: &'a ChangeFeedSettings,
     items_max: usize,
-    /// Nothing that changed before, in Unix seconds.
-    since: u64,
+    /// Nothing that changed until then, in Unix seconds.
+    since: Option<u64>,
+    sieve: Option<&'a Sieve>,
     now_seconds: u64,
     started_nanos: u64,
     looked_at: u64,
     pub(super) changes: Vec<ChangedItem>,
-    pub(super) bytes: usize,
+    /// Bytes of what is told.
+    bytes: usize,
+    /// Bytes of what was looked at for it.
+    pub(super) loaded_bytes: u64,
     /// It ended before the end.
     pub(super) more: bool,
 }
@@ -67,19 +72,25 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(database: &'a Database, request: &ChangesRequest) -> Page<'a> {
+    pub(super) fn new(
+        database: &'a Database,
+        request: &ChangesRequest,
+        sieve: Option<&'a Sieve>,
+    ) -> Page<'a> {
         let settings = &database.settings.change_feed;
         Page {
             clock: &*database.clock,
             mode: request.mode,
             settings,
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
-            since: request.since.unwrap_or(0),
+            since: request.since,
+            sieve,
             now_seconds: database.now_seconds(),
             started_nanos: database.clock.monotonic_nanos(),
             looked_at: 0,
             changes: Vec::new(),
             bytes: 0,
+            loaded_bytes: 0,
             more: false,
         }
     }
@@ -117,6 +128,11 @@ impl<'a> Page<'a> {
             || nanos / 1_000_000 >= self.settings.page_millis_max
     }
 
+    /// Did this happen too early to be told?
+    fn is_early(&self, ts: u32) -> bool {
+        self.since.is_some_and(|since| u64::from(ts) <= since)
+    }
+
     /// Adds the items of a commit that have not changed since.
     fn add_latest(
         &mut self,
@@ -127,7 +143,7 @@ impl<'a> Page<'a> {
     ) -> Result<()> {
         let mut item_keys = Vec::new();
         for change in last_changes(commit)? {
-            let old = change.ts.is_some_and(|ts| u64::from(ts) < self.since);
+            let old = change.ts.is_some_and(|ts| self.is_early(ts));
             if change.kind != Kind::Delete && !old && part.holds(change.item_key)? {
                 item_keys.push(change.item_key.to_vec());
             }
@@ -136,15 +152,29 @@ impl<'a> Page<'a> {
             let record = ItemRecord::decode(&stored.value)?;
             let default_ttl = part.container.definition.default_ttl;
             if record.changed_at(stored.lsn) == lsn
-                && u64::from(record.ts) >= self.since
+                && !self.is_early(record.ts)
                 && !record.expired(default_ttl, self.now_seconds)
             {
-                record.text()?;
-                self.bytes += record.body.len();
-                let current = Some(ItemBody(record.body));
-                self.changes.push(ChangedItem { lsn, ts: record.ts, current, version: None });
+                self.add_item(record, lsn)?;
             }
         }
+        Ok(())
+    }
+
+    fn add_item(&mut self, record: ItemRecord, lsn: Lsn) -> Result<()> {
+        let text = record.text()?;
+        self.loaded_bytes += text.len() as u64;
+        let queried = self.sieve.is_some();
+        let current = match self.sieve {
+            None => ItemBody(record.body),
+            Some(sieve) => match sieve.latest(text, lsn)? {
+                None => return Ok(()),
+                Some(row) => row,
+            },
+        };
+        self.bytes += current.0.len();
+        let (ts, current) = (record.ts, Some(current));
+        self.changes.push(ChangedItem { lsn, ts, current, version: None, queried });
         Ok(())
     }
 
@@ -153,24 +183,35 @@ impl<'a> Page<'a> {
         for entry in commit {
             let change = Change::decode(&entry.record.value)?;
             let ts = change.ts.unwrap_or(0);
-            if u64::from(ts) < self.since || !part.holds(change.item_key)? {
+            if self.is_early(ts) || !part.holds(change.item_key)? {
                 continue;
             }
             // The container did not keep versions when this was written, or no longer.
             let versions = change.versions.ok_or_else(beyond_retention)?;
             let key = part.key_of(change.item_key)?;
             let body = |text: &[u8]| ItemBody(entry.record.value.slice_ref(text));
-            let previous = |(named, text)| (feed::version_lsn(named, lsn), body(text));
-            let version = VersionChange {
+            self.loaded_bytes += entry.record.value.len() as u64;
+            // Records of former releases have it of replaced and expired items, too.
+            let deleted = change.kind == Kind::Delete && !change.expired;
+            let previous = versions.previous.filter(|_| deleted).map(body);
+            let told = Passed { current: versions.current.map(body), previous };
+            let told = match self.sieve {
+                None => Some(told),
+                Some(sieve) => sieve.versions(told.current.as_ref(), told.previous.as_ref())?,
+            };
+            let Some(Passed { current, previous }) = told else { continue };
+            let size = |body: &Option<ItemBody>| body.as_ref().map_or(0, |body| body.0.len());
+            self.bytes += size(&current) + size(&previous);
+            let version = Some(Box::new(VersionChange {
                 kind: change.kind,
                 expired: change.expired,
-                previous: versions.previous.map(previous),
+                previous_lsn: versions.previous_lsn.map(|named| feed::version_lsn(named, lsn)),
+                previous,
                 id: key.id,
                 partition_key: key.key,
-            };
-            self.bytes += entry.record.value.len();
-            let current = versions.current.map(body);
-            self.changes.push(ChangedItem { lsn, ts, current, version: Some(Box::new(version)) });
+            }));
+            let queried = self.sieve.is_some();
+            self.changes.push(ChangedItem { lsn, ts, current, version, queried });
         }
         Ok(())
     }

@@ -33,6 +33,8 @@ pub(super) struct Transition<'a> {
     pub(super) old: Option<&'a Current>,
     /// None: the item goes.
     pub(super) new: Option<&'a ItemRecord>,
+    /// Does the feed keep all versions of the container's items?
+    pub(super) keeps_all: bool,
 }
 
 /// What a batch amounts to, for its price.
@@ -207,16 +209,13 @@ impl Transition<'_> {
     fn log(&self, batch: &mut Batch, now_seconds: u64) {
         let now = u32::try_from(now_seconds).unwrap_or(u32::MAX);
         let ts = Some(self.new.map_or(now, |record| record.ts));
-        let keeps_all = self.to.container.definition.retention_minutes() > 0;
+        let keeps_all = self.keeps_all;
         let mut position = 0;
         let mut log = |kind, place: &Place, old: Option<&Current>, new: Option<&ItemRecord>| {
-            let change = feed::Change {
-                kind,
-                ts,
-                expired: kind == Kind::Delete && old.is_some_and(|current| !current.live),
-                item_key: &place.item_key,
-                versions: keeps_all.then(|| versions(old, new)),
-            };
+            let expired = kind == Kind::Delete && old.is_some_and(|current| !current.live);
+            let versions = keeps_all.then(|| versions(old, new, expired));
+            let item_key = &place.item_key;
+            let change = feed::Change { kind, ts, expired, item_key, versions };
             batch.log(feed::ordinal(position), change.encode());
             position += 1;
         };
@@ -237,11 +236,19 @@ impl Transition<'_> {
     }
 }
 
-/// What the feed keeps of an item where it keeps all versions.
-fn versions<'a>(old: Option<&'a Current>, new: Option<&'a ItemRecord>) -> Versions<'a> {
-    let previous =
-        |current: &'a Current| (current.record.changed_at(current.lsn), &current.record.body[..]);
-    Versions { current: new.map(|record| &record.body[..]), previous: old.map(previous) }
+/// What the feed keeps of an item where it keeps all versions: what it was is told only of items
+/// that somebody deleted.
+fn versions<'a>(
+    old: Option<&'a Current>,
+    new: Option<&'a ItemRecord>,
+    expired: bool,
+) -> Versions<'a> {
+    let deleted = old.filter(|_| new.is_none() && !expired);
+    Versions {
+        current: new.map(|record| &record.body[..]),
+        previous_lsn: old.map(|current| current.record.changed_at(current.lsn)),
+        previous: deleted.map(|current| &current.record.body[..]),
+    }
 }
 
 /// The batch that removes an item which has outlived its time.
@@ -250,14 +257,14 @@ pub(crate) fn removal_of_expired(
     view: &dyn Snapshot,
     stored: &Entry,
     record: ItemRecord,
-    now_seconds: u64,
+    (now_seconds, keeps_all): (u64, bool),
 ) -> Result<Batch> {
     let components = container.definition.partition_key.paths.len();
     let key = keys::parse_item(&stored.key, components)
         .ok_or_else(|| Error::corrupt("the key of an expired item is damaged"))?;
     let place = Place::new(Arc::clone(container), key.key, key.id);
     let old = Current { record, lsn: stored.record.lsn, live: false };
-    let way = Transition { from: &place, to: &place, old: Some(&old), new: None };
+    let way = Transition { from: &place, to: &place, old: Some(&old), new: None, keeps_all };
     Ok(build(way, view, now_seconds)?.0)
 }
 

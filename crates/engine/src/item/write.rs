@@ -192,7 +192,9 @@ impl Database {
             }
         };
         let to = moved.as_ref().unwrap_or(place);
-        let way = Transition { from: place, to, old: stored.as_ref(), new: record.as_ref() };
+        let keeps_all = self.retention_minutes(&to.container) > 0;
+        let (old, new) = (stored.as_ref(), record.as_ref());
+        let way = Transition { from: place, to, old, new, keeps_all };
         let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
         self.check_quota(to.home(), view, counts.grown)?;
         if let Some(mark) = mark {

@@ -39,6 +39,7 @@ impl Database {
         let limit = ScanLimit { entries_max: budget.items_max, bytes_max: budget.bytes_max };
         let page = view.scan(Space::Items, &range, Direction::Forward, limit)?;
         let now = self.now_seconds();
+        let keeps_all = self.retention_minutes(container) > 0;
         let mut tickets = Vec::new();
         for entry in &page.entries {
             let record = ItemRecord::decode(&entry.record.value)?;
@@ -46,7 +47,7 @@ impl Database {
             if record.expired(container.definition.default_ttl, now)
                 && container.policy(record.policy_version).is_some()
             {
-                let batch = removal_of_expired(container, &*view, entry, record, now)?;
+                let batch = removal_of_expired(container, &*view, entry, record, (now, keeps_all))?;
                 tickets.push(self.store.submit(partition.id, batch));
             }
         }

@@ -101,7 +101,7 @@ impl Database {
             return Ok(Some(Trim { whole: true, reached: Lsn(0), end, kept: 0 }));
         }
         // Versions age also when nothing is written.
-        let cutoff = retained_since(container, self.now_seconds());
+        let cutoff = self.retained_since(container);
         let (first, _) = commits_after(&*view, mark.horizon, ONE)?;
         let aged = cutoff.is_some() && !first.is_empty() && !has_young(&first, cutoff)?;
         Ok(aged.then_some(Trim { whole: false, reached: mark.horizon, end, kept: mark.kept }))
@@ -119,7 +119,7 @@ impl Database {
         let mut mark = FeedMark::read(&*view)?;
         let limit = ScanLimit { entries_max: budget.items_max, bytes_max: budget.bytes_max };
         let (entries, more) = commits_after(&*view, trim.reached, limit)?;
-        let cutoff = retained_since(container, self.now_seconds());
+        let cutoff = self.retained_since(container);
         let mut batch = Batch::new();
         let mut through = !more;
         for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key)) {
@@ -146,15 +146,15 @@ impl Database {
         }
         Ok(through)
     }
+
+    /// Since when all versions are kept, in Unix seconds; None: they are not.
+    fn retained_since(&self, container: &Container) -> Option<u64> {
+        let minutes = u64::from(self.retention_minutes(container));
+        (minutes > 0).then(|| self.now_seconds().saturating_sub(minutes * 60))
+    }
 }
 
 const ONE: ScanLimit = ScanLimit { entries_max: 1, bytes_max: 1 };
-
-/// Since when all versions are kept, in Unix seconds; None: they are not.
-fn retained_since(container: &Container, now_seconds: u64) -> Option<u64> {
-    let minutes = container.definition.retention_minutes();
-    (minutes > 0).then(|| now_seconds.saturating_sub(u64::from(minutes) * 60))
-}
 
 /// Is there a record that all versions are kept of?
 fn has_young(commit: &[Entry], cutoff: Option<u64>) -> Result<bool> {

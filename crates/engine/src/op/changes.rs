@@ -1,6 +1,6 @@
 //! Reading the change feed, as an operation and its outcome.
 
-use partita_model::{Lsn, PartitionKey};
+use partita_model::{Lsn, PartitionKey, Value};
 
 use super::{ItemBody, Scope};
 
@@ -12,13 +12,25 @@ pub struct ChangesRequest {
     pub scope: Scope,
     pub mode: ChangesMode,
     pub from: ChangesFrom,
-    /// Only what changed at this time or later, in Unix seconds, whatever the place to begin: the
+    /// Only what changed later than this second, in Unix seconds, whatever the place to begin: the
     /// line of times has steps in it after a change of the clock or a merge of partitions.
     pub since: Option<u64>,
+    /// Only what a query lets through, as it shows it.
+    pub query: Option<ChangesQuery>,
     /// None: the server's choice. What was committed together comes together, even if it is more.
     pub items_max: Option<usize>,
     /// Return something to wait for the next change with.
     pub listen: bool,
+}
+
+/// A query on the change feed: it filters with WHERE, chooses with SELECT, and does nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangesQuery {
+    pub text: String,
+    /// Names with their `@`.
+    pub parameters: Vec<(String, Value)>,
+    /// Of all versions, look at the version before, too, and not only at the present one.
+    pub previous: bool,
 }
 
 /// Which changes are told.
@@ -51,6 +63,8 @@ pub struct ChangedItem {
     pub current: Option<ItemBody>,
     /// Set where all versions are told.
     pub version: Option<Box<VersionChange>>,
+    /// The texts are what a query made of the item.
+    pub queried: bool,
 }
 
 /// What is told of a change beside the item.
@@ -59,8 +73,10 @@ pub struct VersionChange {
     pub kind: ChangeKind,
     /// Deleted because its time was over.
     pub expired: bool,
-    /// The version before, and the commit that made it.
-    pub previous: Option<(Lsn, ItemBody)>,
+    /// The commit that made the version before.
+    pub previous_lsn: Option<Lsn>,
+    /// The version before, of items that somebody deleted.
+    pub previous: Option<ItemBody>,
     pub id: String,
     pub partition_key: PartitionKey,
 }

@@ -177,19 +177,12 @@ impl Database {
             return Err(given_up());
         }
         let settings = inside.map(|inside| inside.limited(&self.settings.query));
-        let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
         let mut job = Job {
             database: self,
             container,
             request,
             query: &query,
-            scope: ScopeSettings {
-                now_ticks,
-                static_now_ticks: now_ticks,
-                random_seed: self.entropy.next_u64(),
-                functions: self.functions(container, &query.facts().udfs)?,
-                ..ScopeSettings::default()
-            },
+            scope: self.query_scope(container, &query)?,
             budget: Budget {
                 settings: settings.as_ref().unwrap_or(&self.settings.query),
                 clock: &*self.clock,
@@ -224,6 +217,22 @@ impl Database {
         report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
         let continuation = job.continuation(&page);
         Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
+    }
+
+    /// What the functions of a query find: the time, chance, and those that users defined.
+    pub(crate) fn query_scope(
+        &self,
+        container: &Container,
+        query: &Query,
+    ) -> Result<ScopeSettings> {
+        let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
+        Ok(ScopeSettings {
+            now_ticks,
+            static_now_ticks: now_ticks,
+            random_seed: self.entropy.next_u64(),
+            functions: self.functions(container, &query.facts().udfs)?,
+            ..ScopeSettings::default()
+        })
     }
 
     /// How a client would run a query on the partitions.

@@ -1,8 +1,8 @@
 //! The change feed: order, places to begin, parts of a container, pages.
 
 use partita_engine::{
-    ChangeFeedSettings, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context,
-    Maintenance, MaintenanceBudget, Op, Outcome, Reply, Scope,
+    ChangeFeedSettings, ChangedItem, ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest,
+    Context, Maintenance, MaintenanceBudget, Op, Outcome, Reply, Scope,
 };
 use partita_model::{Epk, EpkRange, ErrorKind, PartitionKeyHeader, Value};
 
@@ -16,13 +16,14 @@ pub(crate) struct Reader {
     pub(crate) mode: ChangesMode,
     pub(crate) from: ChangesFrom,
     pub(crate) since: Option<u64>,
+    pub(crate) query: Option<ChangesQuery>,
     pub(crate) items_max: usize,
 }
 
 impl Reader {
     pub(crate) fn of(scope: Scope) -> Reader {
         let (mode, from) = (ChangesMode::LatestVersion, ChangesFrom::Beginning);
-        Reader { scope, mode, from, since: None, items_max: 1_000 }
+        Reader { scope, mode, from, since: None, query: None, items_max: 1_000 }
     }
 
     pub(crate) fn ask(&self, bench: &Bench) -> Reply {
@@ -31,6 +32,7 @@ impl Reader {
             mode: self.mode,
             from: self.from.clone(),
             since: self.since,
+            query: self.query.clone(),
             items_max: Some(self.items_max),
             listen: false,
         });
@@ -156,10 +158,11 @@ fn a_reader_begins_now_or_at_a_time() {
     put(&bench, "late", "k");
     assert_eq!(now.ids(&bench), ["late"]);
     for (since, ids) in [
-        (start, vec!["early", "late"]),
-        (start + 1, vec!["late"]),
-        (start + 10, vec!["late"]),
-        (start + 11, vec![]),
+        (0, vec!["early", "late"]),
+        (start - 1, vec!["early", "late"]),
+        (start, vec!["late"]),
+        (start + 9, vec!["late"]),
+        (start + 10, vec![]),
     ] {
         let mut reader = Reader { since: Some(since), ..Reader::of(key(r#"["k"]"#)) };
         assert_eq!(reader.ids(&bench), ids, "{since}");
@@ -168,7 +171,7 @@ fn a_reader_begins_now_or_at_a_time() {
     assert_eq!(reader.ids(&bench), Vec::<String>::new());
     put(&bench, "too early", "k");
     assert_eq!(reader.ids(&bench), Vec::<String>::new(), "the time holds also later");
-    bench.clock.advance_millis(10_000);
+    bench.clock.advance_millis(11_000);
     put(&bench, "in time", "k");
     assert_eq!(reader.ids(&bench), ["in time"]);
 }
@@ -305,10 +308,108 @@ fn an_etag_of_another_feed_is_refused() {
     let bench = Bench::new();
     bench.make_container(30_000, KEY_PK);
     put(&bench, "a", "k");
-    for etag in ["junk", "99", "7:1", ""] {
+    for etag in ["junk", "7:1", "0:1,x", ""] {
         let from = ChangesFrom::Etag(etag.into());
         let reply = Reader { from, ..Reader::of(Scope::All) }.ask(&bench);
         assert_eq!(error(&reply), ErrorKind::BadRequest, "{etag}");
+    }
+}
+
+#[test]
+fn a_reader_that_is_ahead_of_the_feed_has_seen_all_of_it_and_misses_nothing_after() {
+    for (partitions, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        put(&bench, "a", "k");
+        let many: Vec<String> = (0..partitions).map(|range| format!("{range}:99")).collect();
+        for etag in ["99".to_owned(), u64::MAX.to_string(), many.join(",")] {
+            let from = ChangesFrom::Etag(etag.clone());
+            let mut reader = Reader { from, ..Reader::of(Scope::All) };
+            let (items, more) = reader.page(&bench);
+            assert_eq!((items.len(), more), (0, false), "{etag}");
+            put(&bench, &etag, "k");
+            assert_eq!(reader.ids(&bench), [etag]);
+        }
+    }
+}
+
+fn asking(text: &str) -> Option<ChangesQuery> {
+    Some(ChangesQuery { text: text.into(), parameters: Vec::new(), previous: false })
+}
+
+#[test]
+fn a_query_filters_the_feed_and_chooses_what_is_told() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        let computed =
+            r#""computedProperties":[{"name":"twice","query":"SELECT VALUE c.n * 2 FROM c"}]"#;
+        bench.make_container(throughput, &format!("{KEY_PK},{computed}"));
+        for n in 0..20 {
+            let body = format!(r#"{{"id":"i{n}","pk":"k{}","n":{n}}}"#, n % 7);
+            bench.create(&body).result.unwrap();
+        }
+        let told = |query: ChangesQuery, items_max| {
+            let query = Some(query);
+            let mut reader = Reader { query, items_max, ..Reader::of(Scope::All) };
+            let mut rows = Vec::new();
+            loop {
+                let (changes, more) = reader.changes(&bench);
+                assert!(changes.iter().all(|change| change.queried));
+                let row = |change: &ChangedItem| {
+                    String::from_utf8_lossy(&change.current.as_ref().unwrap().0).into_owned()
+                };
+                rows.extend(changes.iter().map(row));
+                if !more {
+                    rows.sort();
+                    return rows;
+                }
+            }
+        };
+        for items_max in [1, 3, 100] {
+            let rows = |text| told(asking(text).unwrap(), items_max);
+            assert_eq!(
+                rows("SELECT VALUE c.id FROM c WHERE c.n IN (3, 17)"),
+                [r#""i17""#, r#""i3""#]
+            );
+            assert_eq!(rows("SELECT c.id, c.no FROM c WHERE c.twice = 38"), [r#"{"id":"i19"}"#]);
+            assert_eq!(rows("SELECT * FROM c").len(), 20);
+            assert!(rows("SELECT * FROM c WHERE c.n = 5")[0].contains(r#""_lsn":"#));
+            assert_eq!(rows("SELECT VALUE c.missing FROM c"), Vec::<String>::new());
+            assert_eq!(rows("SELECT VALUE 1 FROM c WHERE c._lsn > 1000"), Vec::<String>::new());
+        }
+        let parameters = vec![("@n".to_owned(), json("4"))];
+        let text = "SELECT VALUE c.pk FROM c WHERE c.n = @n".to_owned();
+        assert_eq!(told(ChangesQuery { text, parameters, previous: false }, 9), [r#""k4""#]);
+        let mut reader =
+            Reader { query: asking("SELECT * FROM c WHERE c.n = 100"), ..Reader::of(Scope::All) };
+        assert_eq!(reader.page(&bench), (Vec::new(), false), "nothing passed, and it is the end");
+        let reply = reader.ask(&bench);
+        assert!(reply.charge.0 >= 1.0);
+        bench.create(r#"{"id":"late","pk":"k","n":100}"#).result.unwrap();
+        assert_eq!(reader.ids(&bench), ["late"]);
+    }
+}
+
+#[test]
+fn a_query_on_the_feed_that_does_more_than_filter_is_refused() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    for (text, told) in [
+        ("SELECT * FROM c ORDER BY c.id", "ORDER BY"),
+        ("SELECT TOP 1 * FROM c", "TOP"),
+        ("SELECT * FROM c OFFSET 0 LIMIT 1", "OFFSET"),
+        ("SELECT DISTINCT c.a FROM c", "DISTINCT"),
+        ("SELECT c.a FROM c GROUP BY c.a", "GROUP BY"),
+        ("SELECT COUNT(1) FROM c", "aggregate"),
+        ("SELECT VALUE t FROM c JOIN t IN c.tags", "JOIN"),
+        ("SELECT VALUE t FROM t IN c.tags", "JOIN"),
+        ("SELECT 1", "FROM"),
+        ("SELECT * FROM c WHERE", "Syntax error"),
+    ] {
+        let reader = Reader { query: asking(text), ..Reader::of(Scope::All) };
+        let error = reader.ask(&bench).result.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::BadRequest, "{text}");
+        assert!(error.message.contains(told), "{text}: {}", error.message);
     }
 }
 
@@ -331,6 +432,7 @@ fn a_page_has_the_price_of_a_feed_and_a_session() {
         mode: ChangesMode::LatestVersion,
         from: ChangesFrom::Beginning,
         since: None,
+        query: None,
         items_max: None,
         listen: false,
     });

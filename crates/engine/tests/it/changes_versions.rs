@@ -2,8 +2,8 @@
 //! becomes of items that have outlived their time.
 
 use partita_engine::{
-    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, Maintenance,
-    MaintenanceBudget, Op, Scope, SplitAt,
+    ChangeFeedSettings, ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesQuery,
+    Maintenance, MaintenanceBudget, Op, Scope, SplitAt,
 };
 use partita_model::{Error, ErrorKind, Value};
 
@@ -35,7 +35,7 @@ fn value_of(change: &ChangedItem) -> Option<String> {
 }
 
 fn previous(change: &ChangedItem) -> Option<String> {
-    let (_, body) = change.version.as_ref()?.previous.as_ref()?;
+    let body = change.version.as_ref()?.previous.as_ref()?;
     Some(text(&Value::parse(&body.0).unwrap(), "v"))
 }
 
@@ -72,7 +72,7 @@ fn refusal(reader: &Reader, bench: &Bench) -> Error {
 }
 
 #[test]
-fn every_change_is_told_with_the_item_before_and_after() {
+fn every_change_is_told_with_the_item_after_and_a_delete_with_the_item_before() {
     for (_, throughput) in PARTITIONS {
         let bench = Bench::new();
         bench.make_container(throughput, &format!("{KEY_PK},{KEPT}"));
@@ -87,7 +87,7 @@ fn every_change_is_told_with_the_item_before_and_after() {
             .result
             .unwrap();
         let told =
-            ["Create a >1", "Replace a 1>2", "Delete a 2>", "Delete early 0>", "Create late >3"];
+            ["Create a >1", "Replace a >2", "Delete a 2>", "Delete early 0>", "Create late >3"];
         assert_eq!(story(&mut reader, &bench), told);
         put(&bench, "b", "4");
         assert_eq!(story(&mut reader, &bench), ["Create b >4"]);
@@ -106,11 +106,11 @@ fn a_transaction_is_told_step_by_step() {
     let (changes, more) = reader.changes(&bench);
     assert!(!more, "it stays together");
     let told: Vec<String> = changes.iter().map(short).collect();
-    assert_eq!(told, ["Create a >1", "Replace a 1>2", "Delete a 2>"]);
+    assert_eq!(told, ["Create a >1", "Replace a >2", "Delete a 2>"]);
     for change in &changes {
         assert_eq!(change.lsn, lsn);
-        let previous = change.version.as_ref().unwrap().previous.as_ref();
-        assert!(previous.is_none_or(|(before, _)| *before == lsn), "of the same commit");
+        let previous = change.version.as_ref().unwrap().previous_lsn;
+        assert!(previous.is_none_or(|before| before == lsn), "of the same commit");
     }
 }
 
@@ -132,7 +132,7 @@ fn all_versions_are_told_where_they_are_kept_and_from_then_on() {
     let mut reader = follower(range(0));
     reader.changes(&bench);
     put(&bench, "a", "3");
-    assert_eq!(story(&mut reader, &bench), ["Replace a 2>3"]);
+    assert_eq!(story(&mut reader, &bench), ["Replace a >3"]);
     for from in [ChangesFrom::Beginning, early.from] {
         let error = refusal(&Reader { from, ..follower(range(0)) }, &bench);
         assert_eq!(error.kind, ErrorKind::BadRequest);
@@ -184,7 +184,7 @@ fn versions_go_when_their_time_is_over() {
     tidy(&bench);
     assert_eq!(bench.feed_records(), 3, "the last change of a, and all of c");
     assert!(refusal(&early, &bench).message.contains("retention period"));
-    assert_eq!(story(&mut late, &bench), ["Replace c 1>2"]);
+    assert_eq!(story(&mut late, &bench), ["Replace c >2"]);
     let items = Reader::of(range(0)).rest(&bench);
     assert_eq!(items.iter().map(|item| text(item, "id")).collect::<Vec<_>>(), ["a", "c"]);
     bench.assert_whole();
@@ -219,15 +219,15 @@ fn expired_items_are_removed_and_their_end_is_told() {
         put(&bench, "i0", "0");
         tidy(&bench);
         let told = story(&mut reader, &bench);
-        assert_eq!(told[..2], ["Delete expired i0 0>", "Create i0 >0"], "told in one commit");
-        let rest: Vec<String> = (1..9).map(|n| format!("Delete expired i{n} {n}>")).collect();
+        assert_eq!(told[..2], ["Delete expired i0 >", "Create i0 >0"], "told in one commit");
+        let rest: Vec<String> = (1..9).map(|n| format!("Delete expired i{n} >")).collect();
         assert_eq!(told[2..], rest);
         assert_eq!(bench.items_stored(), 2);
         bench.assert_whole();
         bench.clock.advance_millis(60_000);
         tidy(&bench);
         assert_eq!(bench.items_stored(), 0);
-        assert_eq!(story(&mut reader, &bench), ["Delete expired i0 0>", "Delete expired i9 9>"]);
+        assert_eq!(story(&mut reader, &bench), ["Delete expired i0 >", "Delete expired i9 >"]);
         bench.assert_whole();
     }
 }
@@ -243,7 +243,69 @@ fn kinds_of_changes_are_told_apart() {
     let (changes, _) = reader.changes(&bench);
     let version = changes[1].version.as_ref().unwrap();
     assert_eq!((version.kind, changes[1].lsn), (ChangeKind::Replace, lsn));
-    assert_eq!(version.previous.as_ref().unwrap().0, changes[0].lsn);
+    assert_eq!(version.previous_lsn, Some(changes[0].lsn));
+    assert_eq!(version.previous, None);
     assert_eq!(u64::from(changes[1].ts), bench.clock_seconds());
     assert_eq!(version.partition_key.to_string(), r#"["k"]"#);
+}
+
+#[test]
+fn a_query_sees_the_version_after_and_on_request_the_one_before() {
+    let bench = Bench::new();
+    bench.make_container(400, &format!("{KEY_PK},{KEPT}"));
+    let start = {
+        let mut reader = follower(range(0));
+        reader.changes(&bench);
+        reader.from
+    };
+    for (id, v) in [("a", "1"), ("b", "1"), ("a", "2"), ("b", "2")] {
+        put(&bench, id, v);
+    }
+    bench.delete("a", r#"["k"]"#).result.unwrap();
+    bench.delete("b", r#"["k"]"#).result.unwrap();
+    let told = |text: &str, previous: bool| {
+        let query = ChangesQuery { text: text.into(), parameters: Vec::new(), previous };
+        let from = start.clone();
+        story(&mut Reader { from, query: Some(query), ..follower(range(0)) }, &bench)
+    };
+    let one = "SELECT c.v FROM c WHERE c.id = 'a'";
+    assert_eq!(told(one, false), ["Create a >1", "Replace a >2"]);
+    assert_eq!(told(one, true), ["Create a >1", "Replace a >2", "Delete a 2>"]);
+    let all = "SELECT * FROM c WHERE NOT IS_DEFINED(c.v) OR c.v = '2'";
+    assert_eq!(told(all, false), ["Replace a >2", "Replace b >2", "Delete a 2>", "Delete b 2>"]);
+}
+
+#[test]
+fn all_versions_can_be_kept_of_containers_whose_policy_does_not_say() {
+    let settings = || ChangeFeedSettings {
+        retention_minutes: 10,
+        trim_commits_min: 1,
+        ..ChangeFeedSettings::default()
+    };
+    for (_, throughput) in PARTITIONS {
+        for fields in [KEY_PK.to_owned(), format!(r#"{KEY_PK},"defaultTtl":30"#)] {
+            let mut bench = Bench::with_changes(settings());
+            bench.make_container(throughput, &fields);
+            let mut reader = follower(key(r#"["k"]"#));
+            reader.changes(&bench);
+            put(&bench, "a", "1");
+            put(&bench, "a", "2");
+            tidy(&bench);
+            bench = bench.reopened();
+            bench.delete("a", r#"["k"]"#).result.unwrap();
+            put(&bench, "b", "3");
+            let late = reader.clone();
+            let told = ["Create a >1", "Replace a >2", "Delete a 2>", "Create b >3"];
+            assert_eq!(story(&mut reader, &bench), told);
+            if fields.contains("defaultTtl") {
+                bench.clock.advance_millis(30_000);
+                tidy(&bench);
+                assert_eq!(story(&mut reader, &bench), ["Delete expired b >"]);
+            }
+            bench.clock.advance_millis(11 * MINUTE);
+            tidy(&bench);
+            assert!(refusal(&late, &bench).message.contains("retention"), "for ten minutes");
+            bench.assert_whole();
+        }
+    }
 }

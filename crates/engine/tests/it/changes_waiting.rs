@@ -20,6 +20,7 @@ fn wait(bench: &Bench, container: ContainerPath, scope: Scope) -> NextChange {
         mode: ChangesMode::LatestVersion,
         from: ChangesFrom::Now,
         since: None,
+        query: None,
         items_max: None,
         listen: true,
     });

@@ -1,14 +1,22 @@
 //! Reading the change feed: a read of the items' feed that says in `A-IM` which changes it wants,
-//! in `If-None-Match` how far it is, and in `If-Modified-Since` how far it looks back.
+//! in `If-None-Match` how far it is, and in `If-Modified-Since` how far it looks back. The same
+//! with POST has a query as its body, which filters the feed.
 
-use partita_engine::{ChangesFrom, ChangesMode, ChangesRequest, ContainerPath, EtagPattern, Op};
+use partita_engine::{
+    ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, ContainerPath, EtagPattern, Op,
+};
 use partita_gateway::auth::parse_http_date;
 use partita_model::Result;
 
 use super::items::scope;
 use crate::headers::{self, Headers, bad_value};
 
-pub(super) fn changes(container: ContainerPath, headers: Headers<'_>) -> Result<Op> {
+/// A page of the change feed, or of what a query finds in it.
+pub(super) fn changes(
+    container: ContainerPath,
+    headers: Headers<'_>,
+    query: Option<ChangesQuery>,
+) -> Result<Op> {
     let request = ChangesRequest {
         scope: scope(headers)?,
         mode: mode(headers)?,
@@ -18,6 +26,7 @@ pub(super) fn changes(container: ContainerPath, headers: Headers<'_>) -> Result<
             Some(EtagPattern::Exact(etag)) => ChangesFrom::Etag(etag),
         },
         since: since(headers)?,
+        query,
         items_max: headers.page()?.items_max,
         listen: false,
     };
@@ -38,9 +47,44 @@ fn mode(headers: Headers<'_>) -> Result<ChangesMode> {
 fn since(headers: Headers<'_>) -> Result<Option<u64>> {
     let name = http::header::IF_MODIFIED_SINCE;
     let Some(text) = headers.text(&name)? else { return Ok(None) };
-    let seconds = parse_http_date(text);
     let rule = "must be a date like 'Thu, 27 Apr 2017 00:51:12 GMT'";
-    seconds.map(Some).ok_or_else(|| bad_value(&name, text, rule))
+    moment(text).map(Some).ok_or_else(|| bad_value(&name, text, rule))
+}
+
+/// A date of HTTP whose zone is written in any of the ways that clients have for it. What is before
+/// 1970 by its zone is as good as 1970.
+fn moment(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (local, zone) = text.rsplit_once(' ')?;
+    let greenwich = ["GMT", "UTC", "UT", "Z"].iter().any(|name| zone.eq_ignore_ascii_case(name));
+    let ahead_seconds = match greenwich {
+        true => 0,
+        false => match offset_seconds(zone) {
+            Some(seconds) => seconds,
+            // A form without a zone.
+            None => return parse_http_date(text),
+        },
+    };
+    let seconds = i64::try_from(parse_http_date(&format!("{local} GMT"))?).ok()?;
+    u64::try_from(seconds.saturating_sub(ahead_seconds).max(0)).ok()
+}
+
+/// `+hhmm` or `+hh:mm`, how far a zone's clocks are ahead.
+fn offset_seconds(zone: &str) -> Option<i64> {
+    let (sign, digits) = match zone.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None => digits.split_at_checked(2)?,
+    };
+    let number = |text: &str, limit: i64| {
+        let is_plain = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_plain.then(|| text.parse::<i64>().ok()).flatten().filter(|number| *number < limit)
+    };
+    Some(sign * (number(hours, 24)? * 3_600 + number(minutes, 60)? * 60))
 }
 
 #[cfg(test)]
@@ -59,7 +103,7 @@ mod tests {
         }
         let container = ContainerPath { database: "d".into(), container: "c".into() };
         let head = Head::new(&Uri::from_static("/"), &map);
-        match changes(container, Headers::new(&head))? {
+        match changes(container, Headers::new(&head), None)? {
             Op::ReadChanges { request, .. } => Ok(*request),
             other => panic!("{other:?}"),
         }
@@ -77,8 +121,33 @@ mod tests {
     #[test]
     fn a_time_is_a_date_of_http() {
         let since = |text| read(&[(http::header::IF_MODIFIED_SINCE, text)]).map(|r| r.since);
-        assert_eq!(since("Thu, 01 Jan 1970 00:01:00 GMT"), Ok(Some(60)));
-        assert!(since("yesterday").unwrap_err().message.contains("'yesterday'"));
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:01:00 GMT", 60),
+            ("Thu, 01 Jan 1970 00:01:00 UTC", 60),
+            ("Thu, 01 Jan 1970 00:01:00 utc", 60),
+            ("Thu, 01 Jan 1970 00:01:00 Z", 60),
+            ("Thu, 01 Jan 1970 01:01:00 +0100", 60),
+            ("Thu, 01 Jan 1970 05:31:00 +05:30", 60),
+            ("Thu, 01 Jan 1970 00:01:00 -0200", 7_260),
+            ("Thu, 01 Jan 1970 00:01:00 +0100", 0),
+            ("Thu Jan  1 00:01:00 1970", 60),
+            ("Thursday, 01-Jan-70 00:01:00 UTC", 60),
+        ] {
+            assert_eq!(since(text), Ok(Some(seconds)), "{text}");
+        }
+        for text in [
+            "yesterday",
+            "Wed, 31 Dec 1969 22:01:00 -0200",
+            "Thu, 01 Jan 1970 00:01:00",
+            "Thu, 01 Jan 1970 00:01:00 CET",
+            "Thu, 01 Jan 1970 00:01:00 +1",
+            "Thu, 01 Jan 1970 00:01:00 +2400",
+            "Thu, 01 Jan 1970 00:01:00 +01:60",
+            "Thu, 01 Jan 1970 00:01:00 ++100",
+        ] {
+            let message = since(text).unwrap_err().message;
+            assert!(message.contains(&format!("'{text}'")), "{message}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn items(
 ) -> Result<Op> {
     let headers = incoming.headers;
     match *incoming.method {
-        Method::GET if headers.text(&headers::A_IM)?.is_some() => changes(container, headers),
+        Method::GET if headers.text(&headers::A_IM)?.is_some() => changes(container, headers, None),
         Method::GET => {
             Ok(Op::ListItems { container, scope: scope(headers)?, page: headers.page()? })
         }
@@ -34,7 +34,10 @@ pub(super) fn items(
                 return query::plan(container, &incoming);
             }
             if headers.is_query()? {
-                return query::query(container, &incoming);
+                return match headers.text(&headers::A_IM)? {
+                    Some(_) => changes(container, headers, Some(query::of_changes(&incoming)?)),
+                    None => query::query(container, &incoming),
+                };
             }
             if headers.flag(&headers::IS_BATCH)? {
                 refuse_triggers(headers)?;

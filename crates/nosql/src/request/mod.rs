@@ -136,11 +136,11 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
     let headers = incoming.headers;
     let mut shape = Shape::default();
     match link {
-        Link::Items(_) if is_query(incoming)? => return query::shape(headers),
-        Link::Items(_) if incoming.method == Method::GET => {
+        Link::Items(_) if incoming.method == Method::GET || is_filtered_feed(incoming)? => {
             shape.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
             shape.wait_seconds = headers.wait_seconds()?;
         }
+        Link::Items(_) if is_query(incoming)? => return query::shape(headers),
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
             shape.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
@@ -164,6 +164,14 @@ fn is_query(incoming: &Incoming<'_>) -> Result<bool> {
     let headers = incoming.headers;
     Ok(incoming.method == Method::POST
         && (headers.flag(&headers::IS_QUERY_PLAN)? || headers.is_query()?))
+}
+
+/// Is this a query that filters the change feed?
+fn is_filtered_feed(incoming: &Incoming<'_>) -> Result<bool> {
+    let headers = incoming.headers;
+    Ok(headers.text(&headers::A_IM)?.is_some()
+        && is_query(incoming)?
+        && !headers.flag(&headers::IS_QUERY_PLAN)?)
 }
 
 fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result<Context> {

@@ -5,7 +5,9 @@
 //! many partitions: a *plan*. Members of the body that we do not know are left alone, as clients
 //! add some that mean nothing to a server.
 
-use partita_engine::{ContainerPath, Op, PlanHint, PlanQueryRequest, QueryRequest, Serving};
+use partita_engine::{
+    ChangesQuery, ContainerPath, Op, PlanHint, PlanQueryRequest, QueryRequest, Serving,
+};
 use partita_model::{Error, Result, Value};
 use partita_query::Filter;
 
@@ -65,6 +67,19 @@ pub(super) fn query(container: ContainerPath, incoming: &Incoming<'_>) -> Result
         explain: headers.flag(&headers::EXPLAIN)? || index_metrics(headers)?.is_some(),
     };
     Ok(Op::Query { container, query: Box::new(query) })
+}
+
+/// A query that filters the change feed.
+pub(super) fn of_changes(incoming: &Incoming<'_>) -> Result<ChangesQuery> {
+    let QueryBody { text, parameters, .. } = QueryBody::parse(&incoming.body)?;
+    let previous = match Value::parse(&incoming.body)?.get("enableQueryOnPreviousImage") {
+        None | Some(Value::Null) => false,
+        Some(value) => {
+            let name = "enableQueryOnPreviousImage";
+            value.as_bool().ok_or_else(|| wrong_type(name, "true or false"))?
+        }
+    };
+    Ok(ChangesQuery { text, parameters, previous })
 }
 
 /// How a client should run a query.

@@ -26,6 +26,7 @@ pub(super) fn page(
         return empty(StatusCode::NOT_MODIFIED, headers);
     }
     let text = |change: &ChangedItem| match (&change.version, &change.current) {
+        (None, Some(current)) if !wrapped && change.queried => text_of(current).into_owned(),
         (None, Some(current)) if !wrapped => with_lsn(&text_of(current), change.lsn),
         (_, _) => element(change, container),
     };
@@ -42,7 +43,7 @@ fn element(change: &ChangedItem, container: Option<&Container>) -> String {
     let current = change.current.as_ref().map(text_of).unwrap_or_else(|| "{}".into());
     let mut out = format!("{{\"current\":{current}");
     let previous = change.version.as_ref().and_then(|version| version.previous.as_ref());
-    if let Some((_, previous)) = previous {
+    if let Some(previous) = previous {
         out.push_str(",\"previous\":");
         out.push_str(&text_of(previous));
     }
@@ -58,7 +59,7 @@ fn metadata(change: &ChangedItem, container: Option<&Container>) -> Value {
         Object::new().with("lsn", lsn(change.lsn.0)).with("crts", i64::from(change.ts));
     if let Some(version) = &change.version {
         metadata.insert("operationType", operation(version.kind));
-        if let Some((previous, _)) = version.previous {
+        if let Some(previous) = version.previous_lsn {
             metadata.insert("previousImageLSN", lsn(previous.0));
         }
         if version.kind == ChangeKind::Delete {

@@ -147,8 +147,8 @@ describeInEachSize("the change feed", (scope) => {
     ]);
     assert.deepEqual(told, [
       ["create", undefined, 1],
-      ["replace", 1, 2],
-      ["replace", 2, 3],
+      ["replace", undefined, 2],
+      ["replace", undefined, 3],
       ["delete", 3, undefined],
     ]);
     assert.equal(items[3].metadata.id, "x");

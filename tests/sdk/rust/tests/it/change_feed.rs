@@ -119,7 +119,7 @@ fn all_versions_and_deletes_are_told() {
             told,
             [
                 (ChangeFeedOperationType::Create, None, Some(1)),
-                (ChangeFeedOperationType::Replace, Some(1), Some(2)),
+                (ChangeFeedOperationType::Replace, None, Some(2)),
                 (ChangeFeedOperationType::Delete, Some(2), None),
             ]
         );
