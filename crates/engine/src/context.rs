@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use partita_model::{Charge, Consistency, PermissionRid, Usage};
+use partita_model::{Charge, Consistency, ContainerRid, PermissionRid, Usage};
 use partita_storage::PartitionId;
 
 use crate::access::Roles;
@@ -21,6 +21,8 @@ pub struct Context {
     /// The container that the client believes it talks to: a name may have been given to another
     /// container since.
     pub intended_container_rid: Option<String>,
+    /// The container whose ranges the client's range id is one of, if it says so.
+    pub range_container_rid: Option<ContainerRid>,
     /// How the request is limited when throughput is short.
     pub demand: Demand,
 }

@@ -328,6 +328,9 @@ impl Database {
     }
 
     async fn dispatch(&self, work: &mut Work<'_>, op: Op) -> Result<Outcome> {
+        if op.writes_items() {
+            self.check_session_form(work.context)?;
+        }
         match op {
             Op::ReadItem { path, condition } => self.read_item(work, &path, condition.as_ref()),
             Op::CreateItem { container, item } => self.create_item(work, &container, item).await,
@@ -459,12 +462,23 @@ impl Database {
         access::check_container(&work.context.access, container.rid)?;
         match &work.context.intended_container_rid {
             Some(rid) if ContainerRid::parse(rid) != Some(container.rid) => {
-                Err(Error::container_rid_mismatch(format!(
+                return Err(Error::container_rid_mismatch(format!(
                     "The container's resource id is {}, not {rid} as the request says: it was \
                      re-created under the same name",
                     container.rid
-                )))
+                )));
             }
+            Some(_) | None => {}
+        }
+        match work.context.range_container_rid {
+            Some(rid) if rid != container.rid => Err(Error::new(
+                ErrorKind::NameStale,
+                format!(
+                    "The container's resource id is {}, and the partition key range is named as \
+                     one of {rid}: look the container's name up again",
+                    container.rid
+                ),
+            )),
             Some(_) | None => Ok(()),
         }
     }

@@ -61,6 +61,7 @@ pub use index::ServedPolicy;
 pub use item::Turn;
 pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;
+pub use resources::FIRST_LSN;
 pub use script_runtime::{
     HostItem, HostLink, HostPage, HostQuery, HostTarget, HostWrite, Script, ScriptCall, ScriptEnd,
     ScriptHost, ScriptRole, ScriptRuntime, WriteKind,

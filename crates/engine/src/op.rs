@@ -293,6 +293,24 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// Does it write items, or may it?
+    pub(crate) fn writes_items(&self) -> bool {
+        matches!(
+            self,
+            Op::CreateItem { .. }
+                | Op::UpsertItem { .. }
+                | Op::ReplaceItem { .. }
+                | Op::PatchItem { .. }
+                | Op::DeleteItem { .. }
+                | Op::DeletePartitionKey { .. }
+                | Op::ExecuteProcedure(_)
+                | Op::Triggered { .. }
+                | Op::Batch { .. }
+        )
+    }
+}
+
 /// Must a new container name its partition key?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRequired {
@@ -388,6 +406,8 @@ pub enum Outcome {
         change: Change,
         /// How much of it is indexed by its present policy, in percent.
         index_progress: u8,
+        /// It has a part of its database's throughput, and none of its own.
+        shares_throughput: bool,
     },
     Containers {
         database: Arc<DatabaseResource>,
@@ -451,6 +471,8 @@ pub enum Outcome {
     },
     Script {
         script: Arc<StoredScript>,
+        /// How many of its kind the container has.
+        count: usize,
         change: Change,
     },
     /// Their container is in [`Reply::container`].

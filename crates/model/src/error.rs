@@ -61,6 +61,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The results of a batch are over the limit of a response (413/3402): ask for less at once.
     ResponseTooLarge,
+    /// The client remembers another container under this name (410/1000): look the name up again.
+    NameStale,
     /// The addressed range was split or merged (410/1002): refresh the ranges and retry.
     RangeGone,
     /// The addressed range is about to be replaced by others (410/1007): retry in a moment.

@@ -8,8 +8,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use partita_gateway::{Head, Request, Scheme};
+use partita_gateway::{Head, Lines, Request, Scheme};
 use partita_model::{Consistency, Object, Value};
+
+use crate::headers;
 
 /// The one region. The classic emulator's name for it, which tests of applications may know.
 const LOCATION: &str = "South Central US";
@@ -101,6 +103,15 @@ pub(crate) fn document(endpoint: &str, consistency: Consistency) -> String {
         .with("readPolicy", read_policy)
         .with("queryEngineConfiguration", QUERY_ENGINE);
     Value::from(account).to_json()
+}
+
+/// What attachments could take and do take, in MB. There are none here, and old clients read both
+/// with the account.
+pub(crate) fn media_headers() -> Lines {
+    let mut headers = Lines::new();
+    headers.push(&headers::MEDIA_MB_MAX, "0");
+    headers.push(&headers::MEDIA_MB, "0");
+    headers
 }
 
 fn consistency_policy(consistency: Consistency) -> Object {

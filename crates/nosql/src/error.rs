@@ -24,6 +24,11 @@ const AUTHORIZATION_INVALID: u32 = 5001;
 /// The sub-status of a kind of authorization that the account has switched off.
 const AUTHORIZATION_DISABLED: u32 = 5002;
 
+/// The sub-status of a session that is ahead of this server.
+const SESSION_NOT_AVAILABLE: u32 = 1002;
+
+const NOT_FOUND_ADVICE: &str = ". Learn more: https://aka.ms/cosmosdb-tsg-not-found";
+
 /// How the query language begins its lists of errors: with places in the text, and without.
 const QUERY_ERRORS: [&str; 2] = ["{\"errors\":", "{\"Errors\":"];
 
@@ -72,6 +77,14 @@ impl Failure {
         body
     }
 
+    /// Where to read on, if something is not there: the service says so, and clients look for it.
+    fn with_advice(mut self) -> Failure {
+        if self.status == StatusCode::NOT_FOUND && self.substatus != SESSION_NOT_AVAILABLE {
+            self.message.push_str(NOT_FOUND_ADVICE);
+        }
+        self
+    }
+
     fn write_wrapped(&self, message: &mut String) {
         if self.planning && self.status == StatusCode::BAD_REQUEST {
             message.push_str(PLAN_FAILED);
@@ -102,6 +115,7 @@ impl From<Error> for Failure {
             planning: false,
             plan,
         }
+        .with_advice()
     }
 }
 
@@ -117,13 +131,14 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::ActionNotGranted => (403, 5301, "Forbidden"),
         ErrorKind::NotFound => (404, 0, "NotFound"),
         ErrorKind::OwnerNotFound => (404, 1003, "NotFound"),
-        ErrorKind::SessionNotAvailable => (404, 1002, "NotFound"),
+        ErrorKind::SessionNotAvailable => (404, SESSION_NOT_AVAILABLE, "NotFound"),
         ErrorKind::MethodNotAllowed => (405, 0, "MethodNotAllowed"),
         ErrorKind::Conflict => (409, 0, "Conflict"),
         ErrorKind::PreconditionFailed => (412, 0, "PreconditionFailed"),
         ErrorKind::FailedDependency => (424, 0, "FailedDependency"),
         ErrorKind::TooLarge => (413, 0, "RequestEntityTooLarge"),
         ErrorKind::ResponseTooLarge => (413, 3402, "RequestEntityTooLarge"),
+        ErrorKind::NameStale => (410, 1000, "Gone"),
         ErrorKind::RangeGone => (410, 1002, "Gone"),
         ErrorKind::RangeMoving => (410, 1007, "Gone"),
         ErrorKind::LogicalPartitionFull => (403, 1014, "Forbidden"),
@@ -160,6 +175,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::FailedDependency
         | ErrorKind::TooLarge
         | ErrorKind::ResponseTooLarge
+        | ErrorKind::NameStale
         | ErrorKind::RangeGone
         | ErrorKind::RangeMoving
         | ErrorKind::LogicalPartitionFull
@@ -219,7 +235,7 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 28] {
+    fn every_kind() -> [ErrorKind; 29] {
         [
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
@@ -238,6 +254,7 @@ mod tests {
             ErrorKind::FailedDependency,
             ErrorKind::TooLarge,
             ErrorKind::ResponseTooLarge,
+            ErrorKind::NameStale,
             ErrorKind::RangeGone,
             ErrorKind::RangeMoving,
             ErrorKind::LogicalPartitionFull,

@@ -15,10 +15,18 @@ pub(crate) enum Feature {
 }
 
 impl Feature {
-    /// The feature in the words of the service's documentation.
+    /// The feature in the words of the service's documentation, and the way around it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Feature::Addresses => "direct mode (address resolution)",
+            Feature::Addresses => {
+                "Direct mode (address resolution). Choose gateway mode: .NET: new \
+                 CosmosClientOptions { ConnectionMode = ConnectionMode.Gateway }; .NET v2: new \
+                 ConnectionPolicy { ConnectionMode = ConnectionMode.Gateway }; Java: \
+                 new CosmosClientBuilder().gatewayMode(); EF Core: UseCosmos(…, options => \
+                 options.ConnectionMode(ConnectionMode.Gateway)); Spring Data: \
+                 new CosmosClientBuilder().gatewayMode() in your AbstractCosmosConfiguration, or \
+                 spring.cloud.azure.cosmos.connection-mode=gateway"
+            }
             Feature::Attachments => "attachments",
             Feature::DistributedTransactions => "distributed transactions",
             Feature::Triggers => "triggers",

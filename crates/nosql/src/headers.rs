@@ -6,7 +6,7 @@
 use http::HeaderName;
 use partita_engine::{Demand, EtagPattern, Indexing, KeyRequired, PageRequest, Priority};
 use partita_gateway::Head;
-use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
+use partita_model::{Consistency, ContainerRid, Error, PartitionKeyHeader, Result, limits};
 
 use crate::long_poll::WAIT_SECONDS_MAX;
 
@@ -59,6 +59,8 @@ pub(crate) const POST_TRIGGERS: HeaderName =
     HeaderName::from_static("x-ms-documentdb-post-trigger-include");
 pub(crate) const CONTENT_ON_WRITE: HeaderName =
     HeaderName::from_static("x-ms-cosmos-populate-content-response-on-write");
+pub(crate) const EXCLUDE_SYSTEM_PROPERTIES: HeaderName =
+    HeaderName::from_static("x-ms-exclude-system-properties");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub(crate) const POPULATE_QUOTA: HeaderName =
     HeaderName::from_static("x-ms-documentdb-populatequotainfo");
@@ -103,6 +105,10 @@ pub(crate) const QUORUM_ACKED_LOCAL_LSN: HeaderName =
     HeaderName::from_static("x-ms-cosmos-quorum-acked-llsn");
 pub(crate) const CONTENT_PATH: HeaderName = HeaderName::from_static("x-ms-content-path");
 pub(crate) const ALT_CONTENT_PATH: HeaderName = HeaderName::from_static("x-ms-alt-content-path");
+pub(crate) const SHARE_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-share-throughput");
+pub(crate) const MEDIA_MB_MAX: HeaderName =
+    HeaderName::from_static("x-ms-max-media-storage-usage-mb");
+pub(crate) const MEDIA_MB: HeaderName = HeaderName::from_static("x-ms-media-storage-usage-mb");
 pub(crate) const RESOURCE_QUOTA: HeaderName = HeaderName::from_static("x-ms-resource-quota");
 pub(crate) const RESOURCE_USAGE: HeaderName = HeaderName::from_static("x-ms-resource-usage");
 pub(crate) const INDEX_PROGRESS: HeaderName =
@@ -146,6 +152,13 @@ const VERSIONS: [&str; 21] = [
 
 /// From this version on, containers have a partition key and item requests name its value.
 const KEY_REQUIRED_SINCE: &str = "2018-12-31";
+
+/// A partition key range as a client names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RangeName<'a> {
+    pub(crate) container: Option<ContainerRid>,
+    pub(crate) id: &'a str,
+}
 
 /// A request's headers.
 #[derive(Clone, Copy, Debug)]
@@ -235,6 +248,19 @@ impl<'a> Headers<'a> {
                 limits::THROUGHPUT_BUCKETS_MAX
             ))),
         }
+    }
+
+    /// The partition key range that the request names: by its id alone, or as old .NET clients
+    /// write it, by the container's resource id, a comma and its id.
+    pub(crate) fn range(self) -> Result<Option<RangeName<'a>>> {
+        let Some(text) = self.text(&RANGE_ID)? else { return Ok(None) };
+        let Some((container, id)) = text.split_once(',') else {
+            return Ok(Some(RangeName { container: None, id: text }));
+        };
+        let rule = "must be the id of a range, or a container's resource id, a comma and that id";
+        let container = ContainerRid::parse(container.trim());
+        let container = container.ok_or_else(|| bad_value(&RANGE_ID, text, rule))?;
+        Ok(Some(RangeName { container: Some(container), id: id.trim() }))
     }
 
     pub(crate) fn partition_key(self) -> Result<Option<PartitionKeyHeader>> {

@@ -40,6 +40,7 @@ mod headers;
 mod hybrid_row;
 mod link;
 mod long_poll;
+mod loops;
 mod request;
 mod response;
 mod service;

@@ -112,6 +112,11 @@ impl<'a> Address<'a> {
         }
     }
 
+    /// Is it what clients in Direct mode ask for first?
+    pub(crate) fn is_of_direct_mode(&self) -> bool {
+        self.segments.as_slice().first() == Some(&"addresses")
+    }
+
     /// The container's path as the client wrote it, for paths inside a container: `dbs/x/colls/y`.
     pub(crate) fn raw_container(&self) -> Option<&'a str> {
         let segments = self.segments.as_slice();

@@ -30,8 +30,10 @@ use crate::auth::{self, Window};
 use crate::controls::{self, Controls, Strike, Subject};
 use crate::credentials::{Credentials, Trust};
 use crate::error::Failure;
-use crate::headers::Headers;
+use crate::feature::Feature;
+use crate::headers::{self, Headers};
 use crate::link::Address;
+use crate::loops::Loops;
 use crate::request::{self, Call, DatabaseCall, Incoming, Runs, Shape};
 use crate::response::{self, Failed, Frame, Location};
 use crate::token::Issuer;
@@ -61,6 +63,7 @@ pub struct NoSqlDoor {
     entropy: Arc<dyn Entropy>,
     pool: Pool,
     telemetry: Arc<Telemetry>,
+    loops: Loops,
 }
 
 /// A request, for finding out who sent it.
@@ -128,7 +131,8 @@ impl NoSqlDoor {
         pool: Pool,
         telemetry: Arc<Telemetry>,
     ) -> NoSqlDoor {
-        NoSqlDoor { database, settings, clock, entropy, pool, telemetry }
+        let loops = Loops::default();
+        NoSqlDoor { database, settings, clock, entropy, pool, telemetry, loops }
     }
 
     /// Tells clients to find the account there from now on.
@@ -176,9 +180,28 @@ impl NoSqlDoor {
             nanos
         });
         response.delivery = told.delivery;
+        if response.status == StatusCode::GONE || self.loops.are_there() {
+            response.delivery.delay += self.held_back(request, response.status, operation);
+        }
         let (status, seconds) = (response.status.as_u16(), nanos as f64 / 1e9);
         self.telemetry.observe("nosql", operation, status, seconds, charge.0);
         response
+    }
+
+    /// How long an answer is held back because its client asks the same again and again.
+    fn held_back(&self, request: &Request, status: StatusCode, operation: &str) -> Duration {
+        let (peer, now_nanos) = (request.peer, self.nanos());
+        if status != StatusCode::GONE {
+            // What a 410 makes clients read again does not say that they are over it.
+            if !matches!(operation, "ListPartitions" | "ReadContainer" | "ReadAccount") {
+                self.loops.answered(peer, now_nanos);
+            }
+            return Duration::ZERO;
+        }
+        let address = Address::new(&request.head);
+        let path = address.raw_container().unwrap_or_default();
+        let range = Headers::new(&request.head).ascii(&headers::RANGE_ID).unwrap_or_default();
+        self.loops.refused(peer, path, range, now_nanos)
     }
 
     /// Everything up to where a request may have to wait.
@@ -198,6 +221,12 @@ impl NoSqlDoor {
             return Ok(Begun::Answered(controls.answer(&target, request, &body)?));
         }
         let address = Address::new(head);
+        if address.is_of_direct_mode() {
+            // Signed as what is looked for, not as this path: who cannot be told here all that is
+            // wrong would be told that the key is.
+            told.operation = "ResolveAddresses";
+            return Err(Feature::Addresses.refusal().into());
+        }
         let trust = self.settings.credentials.glance();
         let asker = Asker { request, headers, address: &address };
         let access = match self.authenticate(&trust, asker, Duration::ZERO) {
@@ -218,7 +247,8 @@ impl NoSqlDoor {
             Call::Account => {
                 told.operation = "ReadAccount";
                 let document = account::document(&self.endpoint(request).to_string(), account);
-                let response = response::with_body(StatusCode::OK, Lines::new(), document);
+                let response =
+                    response::with_body(StatusCode::OK, account::media_headers(), document);
                 return Ok(Begun::Answered(response));
             }
         };

@@ -167,6 +167,7 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         ErrorKind::FailedDependency => 424,
         ErrorKind::Unsupported => 501,
         ErrorKind::SessionNotAvailable
+        | ErrorKind::NameStale
         | ErrorKind::RangeGone
         | ErrorKind::RangeMoving
         | ErrorKind::Throttled { .. }

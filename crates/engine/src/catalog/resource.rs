@@ -24,7 +24,7 @@ pub struct Database {
     /// Unix seconds of the last write.
     pub ts: u64,
     /// The LSN of its record: what a change of it expects.
-    pub(crate) lsn: Lsn,
+    pub lsn: Lsn,
 }
 
 impl Database {

@@ -270,7 +270,7 @@ pub(crate) fn removal_of_expired(
 
 fn taken() -> Error {
     Error::conflict(
-        "Unique index constraint violation: another item of this partition key has the same values \
+        "Unique index constraint violation. Another item of this partition key has the same values \
          under a unique key",
     )
 }

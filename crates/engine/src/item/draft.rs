@@ -11,6 +11,10 @@ use super::{Place, item_ttl};
 use crate::catalog::Container;
 use crate::op::{Indexing, NewItem};
 
+/// What the service says, too, if the item's own key is not the one that the request names.
+const EXTRACTED_MISMATCH: &str =
+    "PartitionKey extracted from document doesn't match the one specified in the header.";
+
 /// A checked item.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
@@ -47,7 +51,7 @@ impl Draft {
         if let Some(header) = header
             && definition.resolve(header)? != key
         {
-            return Err(Error::key_mismatch(KEY_MISMATCH));
+            return Err(Error::key_mismatch(format!("{EXTRACTED_MISMATCH} {KEY_MISMATCH}")));
         }
         definition.check_size(&key)?;
         let ttl = item_ttl(container, document)?;

@@ -114,5 +114,7 @@ fn check_upsert(condition: Option<&Condition>, current: Option<&ItemRecord>) -> 
 }
 
 pub(super) fn exists(id: &str) -> Error {
-    Error::conflict(format!("Entity with the specified id already exists in the system: '{id}'"))
+    Error::conflict(format!(
+        "Entity with the specified id already exists in the system. It is '{id}'"
+    ))
 }

@@ -91,7 +91,7 @@ impl Database {
         let after = page.continuation.as_deref().map(parse_token).transpose()?;
         let items_max = items_max(page);
         let only = match scope {
-            Scope::PartitionKey(header) => header.0.clone(),
+            Scope::PartitionKey(header) => named_key(&container, header).0,
             Scope::All | Scope::Range { .. } | Scope::Epks(_) => Vec::new(),
         };
         let mut built = PageBuilder::new(items_max, only);
@@ -213,7 +213,9 @@ fn items_max(page: &PageRequest) -> usize {
 pub(crate) fn scope_epks(container: &Container, scope: &Scope) -> Result<EpkRange> {
     match scope {
         Scope::All => Ok(EpkRange::all()),
-        Scope::PartitionKey(header) => container.definition.partition_key.range_of(header),
+        Scope::PartitionKey(header) => {
+            container.definition.partition_key.range_of(&named_key(container, header))
+        }
         Scope::Range { id, within } => {
             let partition = container.partitions.iter().find(|p| p.range_id.to_string() == *id);
             let partition = partition.ok_or_else(|| gone(id))?;
@@ -235,6 +237,15 @@ pub(crate) fn scope_epks(container: &Container, scope: &Scope) -> Result<EpkRang
             }
             Ok(range.clone())
         }
+    }
+}
+
+/// The key that a feed is restricted to. In a container without a key, none is one: that of the
+/// items without a value for the system's.
+fn named_key(container: &Container, header: &PartitionKeyHeader) -> PartitionKeyHeader {
+    match header.0.is_empty() && container.definition.partition_key.system_key {
+        true => PartitionKeyHeader(vec![KeyPart::Undefined]),
+        false => header.clone(),
     }
 }
 

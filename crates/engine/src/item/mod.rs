@@ -31,7 +31,7 @@ use partita_model::{
 use partita_storage::{Snapshot, Space};
 
 use crate::catalog::{AddressedBy, Container, Partition, Resolved};
-use crate::context::Work;
+use crate::context::{Context, Work};
 use crate::database::Database;
 use crate::keys;
 use crate::op::{Condition, ContainerPath, EtagPattern, ItemPath, Served};
@@ -176,6 +176,16 @@ impl Database {
         }
     }
 
+    /// Refuses a write whose session token makes no sense, before anything is looked at.
+    pub(crate) fn check_session_form(&self, context: &Context) -> Result<()> {
+        match &context.session {
+            Some(token) if self.consistency(context) == Consistency::Session => {
+                session::check_form(token)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Looks an item up.
     fn current(
         &self,
@@ -225,16 +235,21 @@ fn matches(pattern: &EtagPattern, etag: &str) -> bool {
     }
 }
 
+/// The service has two sentences for this, and clients look for either.
+pub(crate) const CONDITION_FAILED: &str = "Operation cannot be performed because one of the \
+    specified precondition is not met. One of the specified pre-condition is not met";
+
 fn failed_condition(why: &str) -> Error {
-    Error::precondition_failed(format!(
-        "Operation cannot be performed because one of the specified precondition is not met: {why}"
-    ))
+    Error::precondition_failed(format!("{CONDITION_FAILED}: {why}"))
 }
 
 fn not_found(id: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
-        format!("Resource Not Found: there is no item with id '{id}' under this partition key"),
+        format!(
+            "Resource Not Found. Entity with the specified id does not exist in the system. There \
+             is no item with id '{id}' under this partition key"
+        ),
     )
 }
 

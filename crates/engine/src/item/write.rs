@@ -10,14 +10,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use partita_model::{Error, Patch, Result, SystemProperties, stamp};
+use partita_model::{Error, ErrorKind, Patch, Result, SystemProperties, stamp};
 use partita_query::Filter;
 use partita_storage::{Batch, Snapshot, Space, StorageError};
 
 use super::batch::{self, Transition};
 use super::draft::Draft;
 use super::intent::{Intent, Next, Patched, exists};
-use super::{Current, Place};
+use super::{Current, Place, not_found};
 use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
@@ -63,7 +63,17 @@ impl Database {
         condition: Option<Condition>,
     ) -> Result<Outcome> {
         let resolved = self.item_container(work, &path.container)?;
-        let draft = Draft::of(&resolved.container, &item)?;
+        let draft = match Draft::of(&resolved.container, &item) {
+            // That there is nothing to replace comes before what it would be replaced by.
+            Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
+                let place = self.place_in(work, resolved, path)?;
+                let view = self.open_view(work, &place)?;
+                let stored = self.current(work, &*view, &place)?;
+                stored.filter(|current| current.live).ok_or_else(|| not_found(&place.id))?;
+                return Err(error);
+            }
+            draft => draft?,
+        };
         // Clients that send no key mean the one in the document.
         let addressed = match &path.partition_key {
             Some(_) => self.place_in(work, resolved, path)?,

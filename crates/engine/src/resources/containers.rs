@@ -23,7 +23,7 @@ use crate::totals::total;
 
 /// New partitions have a first commit behind them, as it were: LSN 0 in a session token would mean
 /// "nothing seen".
-const FIRST_LSN: Lsn = Lsn(1);
+pub const FIRST_LSN: Lsn = Lsn(1);
 
 impl Database {
     pub(crate) async fn create_container(
@@ -84,16 +84,13 @@ impl Database {
                         throughput.clone(),
                     ));
                 }
-                Ok((changes, ()))
+                Ok((changes, rid))
             })
             .await;
-        if let Err(error) = created {
-            self.let_go(&ids);
-            return Err(error);
-        }
-        let path = ContainerPath { database: path.0.clone(), container: definition.name };
-        work.container = Some(self.find_created(&path, &ids)?);
-        Ok(Outcome::Container { change: Change::Created, index_progress: 100 })
+        let rid = created.inspect_err(|_| self.let_go(&ids))?;
+        let container = self.find_written(rid)?;
+        work.container = Some(Arc::clone(&container));
+        Ok(self.container_reply(&container, Change::Created))
     }
 
     pub(crate) fn read_container(
@@ -107,8 +104,7 @@ impl Database {
         if not_modified(condition, &container.etag)? {
             return Ok(Outcome::NotModified { etag: container.etag.to_string() });
         }
-        let index_progress = self.index_progress(&container);
-        Ok(Outcome::Container { change: Change::None, index_progress })
+        Ok(self.container_reply(&container, Change::None))
     }
 
     pub(crate) async fn replace_container(
@@ -120,24 +116,24 @@ impl Database {
     ) -> Result<Outcome> {
         work.usage.metadata_writes = 1;
         self.known_container(work, path)?;
-        self.change(|| {
-            let old = self.catalog.current().container(path)?.container;
-            check_unchanged(condition.as_ref(), &old.etag)?;
-            let definition = old.definition.replace(body)?;
-            let (etag, ts) = self.fresh_stamp();
-            let policies = policies_after(&old, &definition)?;
-            let container = Container { definition, etag, ts, policies, ..(*old).clone() };
-            let mut changes = Changes::default();
-            changes.replace_container(&container);
-            Ok((changes, ()))
-        })
-        .await?;
-        let container = self.catalog.current().container(path)?.container;
-        let index_progress = self.index_progress(&container);
-        work.container = Some(container);
+        let rid = self
+            .change(|| {
+                let old = self.catalog.current().container(path)?.container;
+                check_unchanged(condition.as_ref(), &old.etag)?;
+                let definition = old.definition.replace(body)?;
+                let (etag, ts) = self.fresh_stamp();
+                let policies = policies_after(&old, &definition)?;
+                let container = Container { definition, etag, ts, policies, ..(*old).clone() };
+                let mut changes = Changes::default();
+                changes.replace_container(&container);
+                Ok((changes, old.rid))
+            })
+            .await?;
+        let container = self.find_written(rid)?;
+        work.container = Some(Arc::clone(&container));
         // The items that are there follow the new policy later.
         self.jobs.ring();
-        Ok(Outcome::Container { change: Change::Replaced, index_progress })
+        Ok(self.container_reply(&container, Change::Replaced))
     }
 
     pub(crate) async fn delete_container(
@@ -254,15 +250,20 @@ impl Database {
         Ok(partitions.map(partition).collect())
     }
 
-    /// The container just made, unless somebody was quick to delete it again.
-    fn find_created(&self, path: &ContainerPath, ids: &[PartitionId]) -> Result<Arc<Container>> {
-        let container = self.catalog.current().container(path)?.container;
-        if container.partitions.first().map(|partition| partition.id) != ids.first().copied() {
-            return Err(Error::not_found(
-                "Resource Not Found: the container was deleted meanwhile",
-            ));
-        }
-        Ok(container)
+    fn container_reply(&self, container: &Container, change: Change) -> Outcome {
+        let catalog = self.catalog.current();
+        let offered = |owner: String| catalog.offer_of(&owner).is_some();
+        let shares_throughput =
+            !offered(container.rid.to_string()) && offered(container.rid.database.to_string());
+        let index_progress = self.index_progress(container);
+        Outcome::Container { change, index_progress, shares_throughput }
+    }
+
+    /// The container just written, unless somebody was quick to delete it again.
+    fn find_written(&self, rid: ContainerRid) -> Result<Arc<Container>> {
+        self.container_by_rid(rid).ok_or_else(|| {
+            Error::not_found("Resource Not Found: the container was deleted meanwhile")
+        })
     }
 }
 

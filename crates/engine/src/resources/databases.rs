@@ -20,24 +20,35 @@ impl Database {
     ) -> Result<Outcome> {
         check_resource_name("database", &name)?;
         work.usage.metadata_writes = 1;
-        self.change(|| {
-            let catalog = self.catalog.current();
-            if catalog.databases().any(|database| database.name == name) {
-                return Err(exists(&name));
-            }
-            let (etag, ts) = self.fresh_stamp();
-            let rid = self.fresh_rid(DatabaseRid, |rid| catalog.databases().any(|d| d.rid == *rid));
-            let database = catalog::Database { rid, name: name.clone(), etag, ts, lsn: Lsn(0) };
-            let mut changes = Changes::default();
-            changes.create_database(&database);
-            if let Some(throughput) = &throughput {
-                let link = database.self_link();
-                changes.create_offer(&self.new_offer(link, rid.to_string(), throughput.clone()));
-            }
-            Ok((changes, ()))
-        })
-        .await?;
-        let database = self.catalog.current().database(&DatabasePath(name))?;
+        let rid = self
+            .change(|| {
+                let catalog = self.catalog.current();
+                if catalog.databases().any(|database| database.name == name) {
+                    return Err(exists(&name));
+                }
+                let (etag, ts) = self.fresh_stamp();
+                let rid =
+                    self.fresh_rid(DatabaseRid, |rid| catalog.databases().any(|d| d.rid == *rid));
+                let database = catalog::Database { rid, name: name.clone(), etag, ts, lsn: Lsn(0) };
+                let mut changes = Changes::default();
+                changes.create_database(&database);
+                if let Some(throughput) = &throughput {
+                    let link = database.self_link();
+                    changes.create_offer(&self.new_offer(
+                        link,
+                        rid.to_string(),
+                        throughput.clone(),
+                    ));
+                }
+                Ok((changes, rid))
+            })
+            .await?;
+        let catalog = self.catalog.current();
+        let mut known = catalog.databases();
+        let database =
+            known.find(|database| database.rid == rid).map(Arc::clone).ok_or_else(|| {
+                Error::not_found("Resource Not Found: the database was deleted meanwhile")
+            })?;
         Ok(Outcome::Database { database, change: Change::Created })
     }
 

@@ -14,6 +14,8 @@ mod script_body;
 mod scripts;
 mod users;
 
+pub use containers::FIRST_LSN;
+
 use std::fmt::Display;
 
 use partita_model::{Entropy, Error, Etag, Result, Value};
@@ -22,6 +24,7 @@ use partita_storage::{PartitionId, StorageError};
 
 use crate::catalog::Changes;
 use crate::database::Database;
+use crate::item::CONDITION_FAILED;
 use crate::op::{Condition, EtagPattern, PageRequest};
 
 /// How often a change is prepared before the client is asked to retry.
@@ -104,10 +107,9 @@ fn matches(pattern: &EtagPattern, etag: &Etag) -> bool {
 }
 
 fn changed_since() -> Error {
-    Error::precondition_failed(
-        "Operation cannot be performed because one of the specified precondition is not met: the \
-         resource's ETag is another one by now",
-    )
+    Error::precondition_failed(format!(
+        "{CONDITION_FAILED}: the resource's ETag is another one by now"
+    ))
 }
 
 /// One page of a list of resources, which come in the order of their ids: those after the

@@ -113,7 +113,9 @@ impl Database {
         if not_modified(condition, &script.etag)? {
             return Ok(Outcome::NotModified { etag: script.etag.to_string() });
         }
-        Ok(Outcome::Script { script, change: Change::None })
+        let catalog = self.catalog.current();
+        let count = catalog.scripts(script.rid.container, script.rid.kind).count();
+        Ok(Outcome::Script { script, count, change: Change::None })
     }
 
     async fn replace_script(
@@ -258,8 +260,10 @@ impl Database {
 
     /// The script just written, unless somebody was quick to delete it again.
     fn script_reply(&self, rid: ScriptRid, change: Change) -> Result<Outcome> {
-        match self.catalog.current().script_by_rid(rid) {
-            Some(found) => Ok(Outcome::Script { script: Arc::clone(found), change }),
+        let catalog = self.catalog.current();
+        let count = catalog.scripts(rid.container, rid.kind).count();
+        match catalog.script_by_rid(rid) {
+            Some(found) => Ok(Outcome::Script { script: Arc::clone(found), count, change }),
             None => Err(Error::not_found("Resource Not Found: the script was deleted meanwhile")),
         }
     }

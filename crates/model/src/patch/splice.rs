@@ -72,10 +72,15 @@ impl Target {
     fn must_exist(self) -> Result<Part> {
         match self {
             Target::Member(part) | Target::Element(part) => Ok(part),
-            Target::NoMember { name, .. } => Err(format!("there is no member '{name}'")),
+            // In the service's words: clients look for them.
+            Target::NoMember { name, .. } => Err(no_path(&name)),
             Target::NoElement { .. } => Err("there is no element at this index".to_owned()),
         }
     }
+}
+
+fn no_path(token: &str) -> String {
+    format!("there is no member '{token}', no path found beyond: '{token}'")
 }
 
 /// Follows a pointer. Fails where the parent of the target is missing, or cannot have such a part.
@@ -94,7 +99,7 @@ fn find_part(text: &str, range: Range<usize>, token: &str) -> Result<Target> {
     match value.as_bytes().first() {
         Some(b'{') => Ok(find_member(value, &range, token)),
         Some(b'[') => find_element(value, &range, token),
-        _ => Err(format!("there is no '{token}' in a value that is no object or array")),
+        _ => Err(format!("the value is no object or array, {}", no_path(token))),
     }
 }
 

@@ -53,14 +53,14 @@ fn mode(headers: Headers<'_>, key_required: KeyRequired) -> Result<BatchMode> {
     if headers.flag(&headers::BATCH_ATOMIC)? {
         return Ok(BatchMode::Atomic { partition_key: partition_key(key_required, headers)? });
     }
-    let Some(range_id) = headers.text(&headers::RANGE_ID)? else {
+    let Some(range) = headers.range()? else {
         return Err(missing(&headers::RANGE_ID));
     };
     let on_error = match headers.flag(&headers::BATCH_CONTINUE)? {
         true => OnError::Continue,
         false => OnError::Stop,
     };
-    Ok(BatchMode::Bulk { range_id: range_id.to_owned(), on_error })
+    Ok(BatchMode::Bulk { range_id: range.id.to_owned(), on_error })
 }
 
 fn missing(header: &HeaderName) -> Error {

@@ -65,6 +65,14 @@ pub(super) fn item(
     key_required: KeyRequired,
 ) -> Result<Op> {
     let headers = incoming.headers;
+    if id.contains(['/', '\\']) {
+        // The service stores such an item, but has no path to it by name. Queries find it, its
+        // resource id and batches lead to it.
+        return Err(Error::not_found(format!(
+            "Resource Not Found. Entity with the specified id does not exist in the system. No \
+             path leads to '{id}' by name: address the item by its resource id"
+        )));
+    }
     let path = || -> Result<ItemPath> {
         Ok(ItemPath { container, id, partition_key: partition_key(key_required, headers)? })
     };
@@ -143,8 +151,8 @@ pub(super) fn scope(headers: Headers<'_>) -> Result<Scope> {
         return Ok(Scope::PartitionKey(key));
     }
     let within = epk_range(headers)?;
-    match (headers.text(&headers::RANGE_ID)?, within) {
-        (Some(id), within) => Ok(Scope::Range { id: id.to_owned(), within }),
+    match (headers.range()?, within) {
+        (Some(range), within) => Ok(Scope::Range { id: range.id.to_owned(), within }),
         (None, Some(epks)) => Ok(Scope::Epks(epks)),
         (None, None) => Ok(Scope::All),
     }

@@ -60,6 +60,10 @@ pub(crate) struct DatabaseCall {
 pub(crate) struct Shape {
     /// No body in the answer to a write.
     pub(crate) minimal: bool,
+    /// The client knows no system keys: containers without a partition key show none.
+    pub(crate) keyless: bool,
+    /// Items without their system properties.
+    pub(crate) bare: bool,
     /// Quota and usage of the container as headers.
     pub(crate) quota: bool,
     /// Sizes of the container's partitions in its body.
@@ -84,8 +88,14 @@ pub(crate) fn read(
     account: Consistency,
 ) -> Result<Call> {
     let key_required = incoming.headers.key_required()?;
-    let context = context(incoming.headers, access, account)?;
-    let shape = shape(&link, &incoming)?;
+    let mut context = context(incoming.headers, access, account)?;
+    if matches!(link, Link::Items(_) | Link::Conflicts(_)) {
+        let range = incoming.headers.range()?;
+        context.range_container_rid = range.and_then(|range| range.container);
+    }
+    let mut shape = shape(&link, &incoming)?;
+    shape.keyless = key_required == KeyRequired::No;
+    shape.bare = incoming.headers.flag(&headers::EXCLUDE_SYSTEM_PROPERTIES)?;
     let bytes_max = match shape.hybrid_row {
         true => hybrid_row::BODY_BYTES_MAX,
         false => limits::REQUEST_BYTES_MAX,
@@ -181,6 +191,7 @@ fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result
         consistency: headers.consistency(account)?,
         session: owned(&headers::SESSION_TOKEN)?,
         intended_container_rid: owned(&headers::INTENDED_CONTAINER_RID)?,
+        range_container_rid: None,
         demand: headers.demand()?,
     })
 }

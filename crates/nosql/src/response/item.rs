@@ -9,7 +9,7 @@ use http::header;
 use partita_engine::{Change, Outcome, Reply};
 use partita_gateway::Lines;
 
-use super::{EVERYWHERE, Frame, HEADERS_BYTES, alternative_path};
+use super::{EVERYWHERE, Frame, HEADERS_BYTES, ITEM_QUOTA, alternative_path};
 use crate::session;
 use crate::text::{self, number};
 
@@ -47,6 +47,7 @@ pub(super) fn headers(reply: &Reply, frame: &Frame<'_>) -> Option<Lines> {
     put("\r\nx-ms-cosmos-llsn: ", lsn);
     put("\r\nx-ms-cosmos-quorum-acked-llsn: ", lsn);
     lines.push_written(b"\r\n");
+    lines.push_written(ITEM_QUOTA);
     if let Some(location) = &frame.location {
         lines.push_parts(&header::CONTENT_LOCATION, &location.parts().map(str::as_bytes));
     }

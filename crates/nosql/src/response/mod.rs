@@ -17,10 +17,13 @@ use std::borrow::Cow;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{StatusCode, header};
 use partita_engine::{
-    Change, Container, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply, Served,
+    Change, Container, FIRST_LSN, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply,
+    Served,
 };
 use partita_gateway::{Lines, Response};
-use partita_model::{Charge, Etag, IndexingMode, Object, ScriptKind, Value};
+use partita_model::{
+    Charge, Error, ErrorKind, Etag, IndexingMode, Object, ScriptKind, Value, limits, unstamp,
+};
 
 use crate::account::Endpoint;
 use crate::activity::ActivityId;
@@ -33,18 +36,27 @@ use crate::text::{self, number};
 use crate::token::Issuer;
 
 /// Room for the headers of an answer, so that they are hardly ever moved.
-const HEADERS_BYTES: usize = 1024;
+const HEADERS_BYTES: usize = 1280;
 
 const JSON: &str = "application/json";
 
-/// What every response tells in the same words.
+/// What every response tells in the same words. The replicas are those that the account names.
 const EVERYWHERE: &[u8] = b"\
     x-ms-version: 2020-07-15\r\n\
     x-ms-schemaversion: 1.19\r\n\
     x-ms-serviceversion: version=2.14.0.0\r\n\
     x-ms-gatewayversion: version=2.0.0\r\n\
+    x-ms-current-write-quorum: 3\r\n\
+    x-ms-current-replica-set-size: 4\r\n\
     cache-control: no-store, no-cache\r\n\
     server: Microsoft-HTTPAPI/2.0\r\n";
+
+/// What a container may hold, and that what it holds was not counted for one item: clients who want
+/// to know ask for the container.
+const ITEM_QUOTA: &[u8] = b"\
+    x-ms-resource-quota: \
+    documentSize=2048;documentsSize=1073741824;documentsCount=-1;collectionSize=1073741824;\r\n\
+    x-ms-resource-usage: documentSize=0;documentsSize=-1;documentsCount=-1;collectionSize=-1;\r\n";
 
 /// What the answer to a request refers to.
 pub(crate) struct Frame<'a> {
@@ -98,6 +110,7 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Answered, Box<Fai
     if let Some(headers) = item::headers(&reply, frame)
         && let Ok(Outcome::Item { body: ItemBody(body), change, .. }) = reply.result
     {
+        let body = if frame.shape.bare { bare(&body) } else { body };
         return Ok(Answered::Sealed(Response::with_headers(status_of(change), headers, body)));
     }
     let mut response = other_reply(reply, frame)?;
@@ -116,7 +129,13 @@ fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>>
     }
     let is_script = matches!(reply.result, Ok(Outcome::Script { .. } | Outcome::Scripts { .. }));
     if let Some(container) = container.filter(|_| reply.served.is_some() || is_script) {
-        put_owner(&mut headers, container, frame.address);
+        // The service does not name the owner of what is not there by its resource id.
+        let is_missing = |error: &Error| error.kind == ErrorKind::NotFound;
+        if !reply.result.as_ref().is_err_and(is_missing) {
+            headers.push(&headers::CONTENT_PATH, container.rid.to_text());
+        }
+        let path = alternative_path(container, frame.address);
+        headers.push(&headers::ALT_CONTENT_PATH, path.as_bytes());
     }
     if let Some(log) = &reply.log {
         headers.push(&headers::SCRIPT_LOG, encode(log));
@@ -175,7 +194,11 @@ fn success(
         Outcome::Item { etag, body, change } => item(&etag, body, change, headers, frame.shape),
         Outcome::Items { items, continuation } => {
             put_page(&mut headers, items.len(), continuation);
-            let items: Vec<Bytes> = items.into_iter().map(|item| item.0).collect();
+            let whole = items.into_iter().map(|item| item.0);
+            let items: Vec<Bytes> = match frame.shape.bare {
+                true => whole.map(|item| bare(&item)).collect(),
+                false => whole.collect(),
+            };
             ok(headers, envelope(&items, container))
         }
         Outcome::Changes { changes: page, etag, more, next: _ } => {
@@ -191,7 +214,10 @@ fn success(
             feed(&rid, "Conflicts", Vec::new(), None, headers)
         }
         Outcome::Batch { results } => batch::reply(results, headers, frame.shape),
-        Outcome::Container { change, index_progress } => {
+        Outcome::Container { change, index_progress, shares_throughput } => {
+            if shares_throughput {
+                headers.push(&headers::SHARE_THROUGHPUT, "true");
+            }
             container_reply(container, (change, index_progress), headers, frame)
         }
         Outcome::Partitions { etag, unchanged, since } => {
@@ -225,11 +251,16 @@ fn success(
 fn resource(
     outcome: Outcome,
     container: Option<&Container>,
-    headers: Lines,
+    mut headers: Lines,
     frame: &Frame<'_>,
 ) -> Response {
     match outcome {
         Outcome::Database { database, change } => {
+            if change == Change::Created {
+                // Databases are kept in one place, which counts its commits as any partition does.
+                let served = Served { range_id: 0, lsn: database.lsn, item_lsn: None };
+                headers.push(&headers::SESSION_TOKEN, session::token(&served));
+            }
             one(&database.etag, &database.to_value(), change, headers)
         }
         Outcome::Databases { databases, continuation } => {
@@ -237,7 +268,7 @@ fn resource(
             feed("", "Databases", rows, continuation, headers)
         }
         Outcome::Containers { database, containers, continuation } => {
-            let rows = containers.iter().map(|container| container.to_value()).collect();
+            let rows = containers.iter().map(|found| container_body(found, frame.shape)).collect();
             feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
         }
         Outcome::Offer { offer, change } => one_offer(&offer, change, headers),
@@ -264,7 +295,8 @@ fn resource(
             let rows = permissions.iter().map(|p| frame.tokens.with_token(p, seconds)).collect();
             feed(&user.rid.to_string(), "Permissions", rows, continuation, headers)
         }
-        Outcome::Script { script, change } => {
+        Outcome::Script { script, count, change } => {
+            put_script_quota(&mut headers, script.rid.kind, count);
             one(&script.etag, &script.to_value(), change, headers)
         }
         Outcome::Scripts { kind, scripts, continuation } => {
@@ -275,6 +307,17 @@ fn resource(
         // The caller has dealt with everything else.
         _ => empty(StatusCode::INTERNAL_SERVER_ERROR, headers),
     }
+}
+
+/// How many scripts of a kind a container may have, and has.
+fn put_script_quota(headers: &mut Lines, kind: ScriptKind, count: usize) {
+    let (name, count_max) = match kind {
+        ScriptKind::Procedure => ("storedProcedures", limits::PROCEDURES_MAX),
+        ScriptKind::Trigger => ("triggers", limits::TRIGGERS_MAX),
+        ScriptKind::Function => ("functions", limits::FUNCTIONS_MAX),
+    };
+    headers.push(&headers::RESOURCE_QUOTA, format!("{name}={count_max};"));
+    headers.push(&headers::RESOURCE_USAGE, format!("{name}={count};"));
 }
 
 /// What a feed of scripts is called.
@@ -316,7 +359,16 @@ fn item(etag: &Etag, body: ItemBody, change: Change, mut headers: Lines, shape: 
     if shape.minimal && change != Change::None {
         return empty(status_of(change), headers);
     }
-    with_body(status_of(change), headers, body.0)
+    let body = if shape.bare { bare(&body.0) } else { body.0 };
+    with_body(status_of(change), headers, body)
+}
+
+/// An item without what the system has added to it.
+fn bare(item: &Bytes) -> Bytes {
+    match std::str::from_utf8(item) {
+        Ok(text) => Bytes::from(unstamp(text)),
+        Err(_) => item.clone(),
+    }
 }
 
 /// A database, container or offer.
@@ -332,6 +384,18 @@ fn one_offer(offer: &Offer, change: Change, mut headers: Lines) -> Response {
     one(&offer.etag, &offer.to_value(), change, headers)
 }
 
+/// A container as its reader knows containers: clients from before there were system keys refuse to
+/// read items without a key where a key is shown.
+fn container_body(container: &Container, shape: Shape) -> Value {
+    let mut body = container.to_value();
+    if let (true, Value::Object(members)) = (shape.keyless, &mut body)
+        && container.definition.partition_key.system_key
+    {
+        members.remove("partitionKey");
+    }
+    body
+}
+
 fn container_reply(
     container: Option<&Container>,
     (change, index_progress): (Change, u8),
@@ -341,11 +405,17 @@ fn container_reply(
     let Some(container) = container else {
         return empty(status_of(change), headers);
     };
+    if change == Change::Created
+        && let Some(first) = container.partitions.first()
+    {
+        let served = Served { range_id: first.range_id, lsn: FIRST_LSN, item_lsn: None };
+        headers.push(&headers::SESSION_TOKEN, session::token(&served));
+    }
     // Java clients make the container's path of its owner's.
     headers.push(&headers::CONTENT_PATH, container.rid.database.to_string());
     let owner = format!("dbs/{}", encode(&container.database.name));
     headers.push(&headers::ALT_CONTENT_PATH, owner);
-    let mut body = container.to_value();
+    let mut body = container_body(container, frame.shape);
     if frame.shape.quota {
         let progress = number(index_progress);
         if container.definition.indexing.mode() == IndexingMode::Lazy {
@@ -436,13 +506,8 @@ fn put_served(headers: &mut Lines, served: &Served) {
         let item_lsn = number(item_lsn.0);
         headers.push(&headers::ITEM_LSN, item_lsn);
         headers.push(&headers::ITEM_LOCAL_LSN, item_lsn);
+        headers.push_written(ITEM_QUOTA);
     }
-}
-
-/// The container, by resource id and by name.
-fn put_owner(headers: &mut Lines, container: &Container, address: &Address<'_>) {
-    headers.push(&headers::CONTENT_PATH, container.rid.to_text());
-    headers.push(&headers::ALT_CONTENT_PATH, alternative_path(container, address).as_bytes());
 }
 
 /// The container by name. Clients find their session by the name as they wrote it, so a path that

@@ -85,8 +85,9 @@ impl Database {
             let partition = home_of(container, epk);
             let mut view = Overlay::new(self.open_partition(work, partition)?);
             view.begin_at(epk, key)?;
-            // A batch that reads must not show less than the client has seen.
-            if members.iter().any(Member::reads) {
+            // A batch that only reads must not show less than the client has seen; one that writes
+            // is never refused for it.
+            if members.iter().all(Member::reads) {
                 self.check_session(work, partition, view.lsn())?;
             }
             let (results, grown) = match self.run_members(work, &mut view, &mut members)? {

@@ -101,10 +101,11 @@ fn an_upsert_creates_and_replaces() {
         let (kind, body) = (ScriptKind::Procedure, json(&body("s", source)));
         bench.run(Op::Script(ScriptOp::Upsert { container: path(), kind, body, condition: None }))
     };
-    let Ok(Outcome::Script { script: first, change: Change::Created }) = upsert("[]").result else {
+    let Ok(Outcome::Script { script: first, change: Change::Created, .. }) = upsert("[]").result
+    else {
         panic!("not created");
     };
-    let Ok(Outcome::Script { script: second, change: Change::Replaced }) =
+    let Ok(Outcome::Script { script: second, change: Change::Replaced, .. }) =
         upsert(r#"[["hook"]]"#).result
     else {
         panic!("not replaced");

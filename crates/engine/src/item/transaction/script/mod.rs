@@ -90,7 +90,6 @@ impl Database {
         let limit_nanos = self.settings.scripts.run_millis_max * NANOS_PER_MILLI;
         for _ in 0..ATTEMPTS_MAX {
             let view = self.open_partition(work, home.partition())?;
-            self.check_session(work, home.partition(), view.lsn())?;
             if !self.catalog.has_policy_of(&home.container) {
                 home.container = self.renewed_container(work, &home.container)?;
                 continue;
