@@ -35,6 +35,9 @@ pub enum ErrorKind {
         /// The plan, as JSON.
         plan: String,
     },
+    /// The plan of the query asks more of the client than it says it can do (400/1004): write the
+    /// query differently, or use a client that can.
+    PlanNotSupported,
     /// Nobody known signed this request: sign it again with the right key and time.
     Unauthenticated,
     /// The signer is known and may not do this.
@@ -121,6 +124,11 @@ impl Error {
              gracefully. This exception is traced, but unless you see it bubble up as an exception \
              (which only happens on older SDK clients), then you can safely ignore this message.",
         )
+    }
+
+    /// [`ErrorKind::PlanNotSupported`].
+    pub fn plan_not_supported(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::PlanNotSupported, message)
     }
 
     /// [`ErrorKind::Unauthenticated`].

@@ -125,6 +125,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::PartitionKeyMismatch => (400, 1001, "BadRequest"),
         ErrorKind::ContainerRidMismatch => (400, 1024, "BadRequest"),
         ErrorKind::NotServedDirectly { .. } => (400, 1004, "BadRequest"),
+        ErrorKind::PlanNotSupported => (400, 1004, "BadRequest"),
         ErrorKind::Unauthenticated => (401, 0, "Unauthorized"),
         ErrorKind::Forbidden => (403, 0, "Forbidden"),
         ErrorKind::NotForRoles => (403, 5300, "Forbidden"),
@@ -162,6 +163,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::PartitionKeyMismatch
         | ErrorKind::ContainerRidMismatch
         | ErrorKind::NotServedDirectly { .. }
+        | ErrorKind::PlanNotSupported
         | ErrorKind::Unauthenticated
         | ErrorKind::Forbidden
         | ErrorKind::NotForRoles
@@ -241,6 +243,7 @@ mod tests {
             ErrorKind::PartitionKeyMismatch,
             ErrorKind::ContainerRidMismatch,
             ErrorKind::NotServedDirectly { plan: "{}".into() },
+            ErrorKind::PlanNotSupported,
             ErrorKind::Unauthenticated,
             ErrorKind::Forbidden,
             ErrorKind::NotForRoles,

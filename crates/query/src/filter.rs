@@ -42,7 +42,7 @@ impl Filter {
     /// filter is unsupported, and the message names the feature.
     pub fn parse_query(text: &str, parameters: &[(String, Value)]) -> Result<Filter> {
         let read = || {
-            let written = parser::parse_query(text)?;
+            let written = parser::parse_query(text, parameters)?;
             check::check(&written, text, parameters)?;
             refuse_clauses(&written)?;
             of_query(lower::query(&written, parameters, &[], &[])?)

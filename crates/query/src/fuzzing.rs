@@ -12,10 +12,10 @@ use partita_model::{Geospatial, PartitionKeyDefinition, Value};
 /// and is judged the same, unless the brackets of the print make it too deep.
 pub fn parse(text: &str) {
     let _ = parse_condition(text);
-    let Ok(query) = parse_query(text) else { return };
+    let Ok(query) = parse_query(text, &[]) else { return };
     let judged = check(&query, text, &[]).map_err(|error| error.into_error(text));
     let printed = print::query(&query);
-    let again = match parse_query(&printed) {
+    let again = match parse_query(&printed, &[]) {
         Ok(again) => again,
         Err(SqlError::Plain(deep)) if deep.contains("levels deep") => return,
         Err(error) => panic!("{printed}\nis no query: {}", error.into_error(&printed)),

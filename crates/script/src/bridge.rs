@@ -153,7 +153,8 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         ErrorKind::BadRequest
         | ErrorKind::PartitionKeyMismatch
         | ErrorKind::ContainerRidMismatch
-        | ErrorKind::NotServedDirectly { .. } => 400,
+        | ErrorKind::NotServedDirectly { .. }
+        | ErrorKind::PlanNotSupported => 400,
         ErrorKind::Unauthenticated => 401,
         ErrorKind::Forbidden
         | ErrorKind::NotForRoles

@@ -1,7 +1,8 @@
 //! Date and time, as strings of ISO 8601, as ticks of 100 ns and as milliseconds since 1970.
 //!
 //! A string that is no moment, a part that does not exist or a number that is not whole make the
-//! result undefined, and so does a result outside the years 1 to 9999. The clock is the scope's.
+//! result undefined, and so does a moment outside the years 1601 to 9999, given or computed. The
+//! clock is the scope's.
 
 mod calendar;
 mod format;
@@ -13,29 +14,35 @@ use calendar::{Fields, Moment, Part, TICKS_PER_MILLISECOND};
 use partita_model::Result;
 use std::borrow::Cow;
 
-/// 1601-01-01: no earlier moment is made of a number, and no bins are counted from one.
+/// 1601-01-01, where the service's time begins: what is earlier is undefined.
 const TICKS_1601: i64 = -116_444_736_000_000_000;
 
 fn moment(arguments: &Arguments<'_>, at: usize) -> Option<Moment> {
-    Moment::parse(arguments.text(at)?)
+    Moment::parse(arguments.text(at)?).and_then(in_time)
+}
+
+fn in_time(moment: Moment) -> Option<Moment> {
+    (moment.ticks() >= TICKS_1601).then_some(moment)
 }
 
 fn part_name(arguments: &Arguments<'_>, at: usize) -> Option<Part> {
     Part::by_name(arguments.text(at)?)
 }
 
-fn shown<'a>(moment: Moment) -> Cell<'a> {
-    Cell::String(Cow::Owned(moment.to_string()))
+fn shown<'a>(moment: Moment) -> Option<Cell<'a>> {
+    in_time(moment).map(|moment| Cell::String(Cow::Owned(moment.to_string())))
 }
 
+/// A date of the year 1500 is one, though nothing can be computed with it.
 pub(super) fn is_date_time<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    Some(Cell::Bool(moment(arguments, 0).is_some()))
+    let is_moment = arguments.text(0).is_some_and(|text| Moment::parse(text).is_some());
+    Some(Cell::Bool(is_moment))
 }
 
 /// `DATETIMEADD(part, number, moment)`
 pub(super) fn add<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let (part, number) = (part_name(arguments, 0)?, arguments.integer(1)?);
-    moment(arguments, 2)?.plus(part, number).map(shown)
+    moment(arguments, 2)?.plus(part, number).and_then(shown)
 }
 
 /// `DATETIMEDIFF(part, start, end)`
@@ -72,10 +79,10 @@ pub(super) fn bin<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
         true => moment(arguments, 3)?,
         false => Moment::of_ticks(0)?,
     };
-    if size <= 0 || origin.ticks() < TICKS_1601 {
+    if size <= 0 {
         return None;
     }
-    moment_.binned(part, size, origin).map(shown)
+    moment_.binned(part, size, origin).and_then(shown)
 }
 
 /// `DATETIMEFROMPARTS(year, month, day [, hour, minute, second, ticks])`
@@ -93,7 +100,7 @@ pub(super) fn from_parts<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> 
         second: number(5)?,
         fraction: number(6)?,
     };
-    fields.moment().map(shown)
+    fields.moment().and_then(shown)
 }
 
 /// `DATETIMEFORMAT(moment, format)`
@@ -116,13 +123,12 @@ pub(super) fn to_timestamp<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>
 }
 
 pub(super) fn of_ticks<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    let ticks = arguments.integer(0).filter(|ticks| *ticks >= TICKS_1601)?;
-    Moment::of_ticks(ticks).map(shown)
+    Moment::of_ticks(arguments.integer(0)?).and_then(shown)
 }
 
 pub(super) fn of_timestamp<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let ticks = arguments.integer(0)?.checked_mul(TICKS_PER_MILLISECOND)?;
-    Moment::of_ticks(ticks).filter(|moment| moment.ticks() >= TICKS_1601).map(shown)
+    Moment::of_ticks(ticks).and_then(shown)
 }
 
 fn clock(ticks: u64) -> Option<Moment> {
@@ -130,11 +136,11 @@ fn clock(ticks: u64) -> Option<Moment> {
 }
 
 pub(super) fn current<'a>(_: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
-    Ok(clock(scope.now_ticks).map(shown))
+    Ok(clock(scope.now_ticks).and_then(shown))
 }
 
 pub(super) fn current_static<'a>(_: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
-    Ok(clock(scope.static_now_ticks).map(shown))
+    Ok(clock(scope.static_now_ticks).and_then(shown))
 }
 
 pub(super) fn current_ticks<'a>(_: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
@@ -179,7 +185,7 @@ pub(super) fn ago<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Op
 
 fn from_now<'a>(scope: &Scope, span: Option<(Part, i64)>) -> Option<Cell<'a>> {
     let (part, number) = span?;
-    clock(scope.now_ticks)?.plus(part, number).map(shown)
+    clock(scope.now_ticks)?.plus(part, number).and_then(shown)
 }
 
 #[cfg(test)]
@@ -223,8 +229,8 @@ mod tests {
             (r#"DATETIMEDIFF "dd" "1969-12-31T23:00:00" "1970-01-01""#, "1"),
             (r#"DATETIMEDIFF "dd" "2020-01-01" "x""#, "undefined"),
         ]);
-        let long = call(r#"DATETIMEDIFF "ns" "0001-01-01" "9999-12-31""#);
-        assert_eq!(long, "3.155378112e20");
+        let long = call(r#"DATETIMEDIFF "ns" "1601-01-01" "9999-12-31""#);
+        assert_eq!(long, "2.65046688e20");
     }
 
     #[test]
@@ -306,6 +312,68 @@ mod tests {
             (r#"DATETIMETOTICKS "2020-01-02T03:04:05.6789123Z""#, "15779342456789123"),
             (r#"DATETIMETOTIMESTAMP "2020-07-09T23:20:13.4575530Z""#, "1594336813457"),
             (r#"DATETIMETOTIMESTAMP "1969-12-31T23:59:59.9999999Z""#, "-1"),
+        ]);
+    }
+
+    #[test]
+    fn an_offset_is_converted_to_utc() {
+        let seconds = |text: &str| call(&format!(r#"DATETIMETOTIMESTAMP "{text}""#));
+        for (text, expected) in [
+            ("1998-05-04T15:30:10+01:30", "1998-05-04T14:00:10Z"),
+            ("1998-05-04 15:30:10-01:30", "1998-05-04T17:00:10Z"),
+            ("1998-05-04T00:30:10.1234567+01:00", "1998-05-03T23:30:10.1234567Z"),
+            ("1998-12-31T23:30:10-23:59", "1999-01-01T23:29:10Z"),
+            ("1998-05-04T15:30:10+00:00", "1998-05-04T15:30:10Z"),
+            ("1601-01-01T00:00:00-00:01", "1601-01-01T00:01:00Z"),
+        ] {
+            assert_eq!(seconds(text), seconds(expected), "{text}");
+            assert_ne!(seconds(text), "undefined", "{text}");
+        }
+        expect(&[
+            (r#"DATETIMEPART "hour" "1998-05-04T15:30:10+01:30""#, "14"),
+            (r#"DATETIMEDIFF "mi" "1998-05-04T15:30:10+01:30" "1998-05-04T15:30:10Z""#, "90"),
+            (
+                r#"DATETIMEADD "dd" 1 "1998-05-04T15:30:10+01:30""#,
+                r#""1998-05-05T14:00:10.0000000Z""#,
+            ),
+        ]);
+        for text in [
+            "1998-05-04T15:30:10+24:00",
+            "1998-05-04T15:30:10+01:60",
+            "1998-05-04T15:30:10+0130",
+            "1998-05-04T15:30:10+01",
+            "1998-05-04T15:30:10+1:30",
+            "1998-05-04T15:30:10+01:30Z",
+            "1998-05-04T15:30:10+",
+            "1998-05-04T15:30:10.+01:30",
+            "1998-05-04+01:30",
+            "9999-12-31T23:59:59-00:01",
+        ] {
+            assert_eq!(seconds(text), "undefined", "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_before_1601_are_undefined() {
+        expect(&[
+            (r#"DATETIMEPART "yyyy" "1600-12-31T23:59:59.9999999Z""#, "undefined"),
+            (r#"DATETIMEPART "yyyy" "1601-01-01""#, "1601"),
+            (r#"DATETIMEPART "yyyy" "1601-01-01T00:00:00+00:01""#, "undefined"),
+            (r#"DATETIMEDIFF "dd" "1600-12-31" "2020-01-01""#, "undefined"),
+            (r#"DATETIMEDIFF "dd" "2020-01-01" "1600-12-31""#, "undefined"),
+            (r#"DATETIMEADD "yyyy" 500 "1600-01-01""#, "undefined"),
+            (r#"DATETIMEADD "dd" -1 "1601-01-01""#, "undefined"),
+            (r#"DATETIMEBIN "1600-01-01" "dd""#, "undefined"),
+            (r#"DATETIMEBIN "1601-01-02" "yyyy" 400"#, "undefined"),
+            (r#"DATETIMEFORMAT "1600-01-01" "yyyy""#, "undefined"),
+            (r#"DATETIMETOTICKS "1600-01-01""#, "undefined"),
+            (r#"DATETIMETOTIMESTAMP "0001-01-01""#, "undefined"),
+            ("DATETIMEFROMPARTS 1600 12 31", "undefined"),
+            (r#"YEAR "1600-01-01""#, "undefined"),
+            (r#"MONTH "1600-01-01""#, "undefined"),
+            (r#"DAY "1600-01-01""#, "undefined"),
+            (r#"AGO "yyyy" 500"#, "undefined"),
+            (r#"IS_DATETIME "1600-01-01""#, "true"),
         ]);
     }
 

@@ -13,7 +13,7 @@ fn key(kind: KeyKind, paths: &[&str]) -> PartitionKeyDefinition {
 
 fn filter(condition: &str, key: &PartitionKeyDefinition) -> PartitionFilter {
     let text = format!("SELECT * FROM c WHERE {condition}");
-    partition_filter(&parse_query(&text).expect("a query"), &[], key)
+    partition_filter(&parse_query(&text, &[]).expect("a query"), &[], key)
 }
 
 /// The keys as headers would have them, in any order.
@@ -92,7 +92,7 @@ fn a_key_too_long_for_an_item_finds_nothing() {
 #[test]
 fn names_lead_to_the_item_only_where_they_mean_it() {
     let key = key(KeyKind::Hash, &["/a/b"]);
-    let of = |text: &str| partition_filter(&parse_query(text).expect("a query"), &[], &key);
+    let of = |text: &str| partition_filter(&parse_query(text, &[]).expect("a query"), &[], &key);
     for text in [
         "SELECT * FROM c WHERE c.a.b = 1",
         "SELECT * FROM root r WHERE r['a'].b = 1",
@@ -117,7 +117,7 @@ fn names_lead_to_the_item_only_where_they_mean_it() {
 #[test]
 fn parameters_are_found_by_name() {
     let key = key(KeyKind::Hash, &["/pk"]);
-    let query = parse_query("SELECT * FROM c WHERE c[@name] IN (@a, @b)").expect("a query");
+    let query = parse_query("SELECT * FROM c WHERE c[@name] IN (@a, @b)", &[]).expect("a query");
     let parameters: Vec<(String, Value)> = [("@a", "x"), ("@b", "y"), ("@name", "pk")]
         .map(|(name, value)| (name.to_owned(), Value::from(value)))
         .to_vec();

@@ -60,16 +60,23 @@ pub(super) fn skips_order_by_rewrite(features: Option<&str>) -> bool {
 pub(super) fn check(plan: &PlanKind, features: Option<&str>) -> Result<()> {
     let Some(features) = features else { return Ok(()) };
     let mut missing = needed(plan);
-    missing.retain(|feature| !lists(features, feature.name()));
+    missing.retain(|feature| !has(features, *feature));
     if missing.is_empty() {
         return Ok(());
     }
     missing.sort();
     let names: Vec<&str> = missing.into_iter().map(Feature::name).collect();
-    Err(Error::bad_request(format!(
+    Err(Error::plan_not_supported(format!(
         "Query contains the following features, which the calling client does not support:\nNone {}",
         names.join(" ")
     )))
+}
+
+/// Clients that merge several aggregates merge lists and sets as well; some do not say so.
+fn has(features: &str, feature: Feature) -> bool {
+    lists(features, feature.name())
+        || feature == Feature::ListAndSetAggregate
+            && lists(features, Feature::MultipleAggregates.name())
 }
 
 fn lists(features: &str, name: &str) -> bool {

@@ -47,7 +47,7 @@ pub fn index_metrics(
     parameters: &[(String, Value)],
     policy: &IndexingPolicy,
 ) -> Result<IndexMetrics> {
-    let query = parser::parse_query(text).map_err(|error| error.into_error(text))?;
+    let query = parser::parse_query(text, parameters).map_err(|error| error.into_error(text))?;
     let Some(from) = &query.from else { return Ok(IndexMetrics::default()) };
     let reader = Reader { names: ItemNames::of(from), constants: Constants::new(parameters) };
     let filters = reader.filters(&query);

@@ -87,7 +87,7 @@ impl QueryPlan {
 
 /// Plans a query, or says what is wrong with it.
 pub fn plan(request: &PlanRequest<'_>) -> Result<QueryPlan> {
-    let query = parser::parse_query(request.text)
+    let query = parser::parse_query(request.text, request.parameters)
         .and_then(|query| {
             check::check(&query, request.text, request.parameters)?;
             Ok(query)

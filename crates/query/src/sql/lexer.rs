@@ -5,6 +5,7 @@
 //! carries its byte range, because every complaint quotes one.
 
 use super::error::{Span, SqlError, SqlResult};
+use super::lower::Parameters;
 use partita_model::Number;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,11 +38,13 @@ const SYMBOLS: [&str; 31] = [
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     position: usize,
+    /// The parameters that come with the query: some have names that are no words.
+    parameters: &'a Parameters,
 }
 
 impl<'a> Lexer<'a> {
-    pub(crate) fn new(text: &'a str) -> Lexer<'a> {
-        Lexer { text, position: 0 }
+    pub(crate) fn new(text: &'a str, parameters: &'a Parameters) -> Lexer<'a> {
+        Lexer { text, position: 0, parameters }
     }
 
     pub(crate) fn next_token(&mut self) -> SqlResult<Token> {
@@ -102,16 +105,33 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self) -> &'a str {
-        self.take_while(|c| is_word_start(c) || c.is_ascii_digit())
+        self.take_while(is_word_part)
     }
 
+    /// `@tenant-id` is one name if such a parameter came with the query, else a difference.
     fn parameter(&mut self) -> SqlResult<TokenKind> {
         let start = self.position;
+        if let Some(name) = self.hyphenated() {
+            self.position += name.len();
+            return Ok(TokenKind::Parameter(name.to_owned()));
+        }
         self.advance();
         match self.peek() {
             Some(c) if is_word_start(c) => Ok(TokenKind::Parameter(format!("@{}", self.word()))),
             _ => Err(SqlError::invalid_token(self.text, Span::new(start, self.position))),
         }
+    }
+
+    /// The longest name with a hyphen that stands here as a whole.
+    fn hyphenated(&self) -> Option<&'a str> {
+        let rest = self.rest();
+        let stands_here = |name: &&str| {
+            let behind = rest.strip_prefix(*name).map(|behind| behind.chars().next());
+            behind.is_some_and(|next| !next.is_some_and(is_word_part))
+        };
+        let names = self.parameters.iter().map(|(name, _)| name.as_str());
+        let hyphenated = names.filter(|name| name.starts_with('@') && name.contains('-'));
+        hyphenated.filter(stands_here).max_by_key(|name| name.len())
     }
 
     fn symbol(&mut self) -> SqlResult<TokenKind> {
@@ -175,8 +195,9 @@ impl<'a> Lexer<'a> {
                     Some(character) => value.push(character),
                     None => return Err(self.bad_string(start)),
                 },
-                Some(c) if c >= ' ' => value.push(c),
-                _ => return Err(self.bad_string(start)),
+                // Line breaks and other control characters as well: JSON forbids them, SQL does not.
+                Some(c) => value.push(c),
+                None => return Err(self.bad_string(start)),
             }
         }
     }
@@ -230,6 +251,10 @@ fn is_word_start(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_'
 }
 
+fn is_word_part(c: char) -> bool {
+    is_word_start(c) || c.is_ascii_digit()
+}
+
 fn hexadecimal(digits: &str) -> Option<Number> {
     if digits.is_empty() {
         return None;
@@ -257,9 +282,10 @@ fn finite(value: f64) -> Option<Number> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use partita_model::Value;
 
     fn kinds(text: &str) -> SqlResult<Vec<TokenKind>> {
-        let mut lexer = Lexer::new(text);
+        let mut lexer = Lexer::new(text, &[]);
         let mut kinds = Vec::new();
         loop {
             match lexer.next_token()?.kind {
@@ -308,6 +334,7 @@ mod tests {
             (r"'\ud83d\ude00'", "\u{1F600}"),
             (r"'\ud83dx'", "\u{FFFD}x"),
             (r"'\ud83d\u0041'", "\u{FFFD}A"),
+            ("'a\r\n\tb\u{1}\0'", "a\r\n\tb\u{1}\0"),
         ] {
             assert_eq!(one(text), TokenKind::String(expected.to_owned()), "{text}");
         }
@@ -315,10 +342,37 @@ mod tests {
 
     #[test]
     fn a_string_that_does_not_end_or_escapes_badly_is_quoted_to_the_end() {
-        for text in ["'abc", r"'\x'", r"'\u12'", r"'\u+123'", "'a\nb'", "'\\"] {
+        for text in ["'abc", r"'\x'", r"'\u12'", r"'\u+123'", "'a\nb", "'\\"] {
             let expected = SqlError::invalid_string(text, Span::new(0, text.len()));
             assert_eq!(kinds(text), Err(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_parameter_has_a_hyphen_in_its_name_if_the_list_says_so() {
+        let listed: Vec<_> = ["@a", "@a-b", "@a-b-c", "@-d", "e-f", "@g-1"]
+            .map(|name| (name.to_owned(), Value::Null))
+            .into();
+        for (text, expected) in [
+            ("@a-b", vec!["@a-b"]),
+            ("@a-b-c", vec!["@a-b-c"]),
+            ("@a-b-d", vec!["@a-b", "-", "d"]),
+            ("@a-bc", vec!["@a", "-", "bc"]),
+            ("@a -b", vec!["@a", "-", "b"]),
+            ("@a-b-1", vec!["@a-b", "-", "1"]),
+            ("@-d", vec!["@-d"]),
+            ("e-f", vec!["e", "-", "f"]),
+            ("@g-12", vec!["@g", "-", "12"]),
+            ("@A-b", vec!["@A", "-", "b"]),
+        ] {
+            let mut lexer = Lexer::new(text, &listed);
+            let tokens: Vec<&str> = std::iter::from_fn(|| lexer.next_token().ok())
+                .take_while(|token| token.kind != TokenKind::End)
+                .filter_map(|token| text.get(token.span.start..token.span.end))
+                .collect();
+            assert_eq!(tokens, expected, "{text}");
+        }
+        assert_eq!(kinds("@a-b").map(|kinds| kinds.len()), Ok(3));
     }
 
     #[test]

@@ -15,11 +15,14 @@ mod primary;
 use super::ast::{Condition, Expr, Query};
 use super::error::{Span, SqlError, SqlResult};
 use super::lexer::{Lexer, Token, TokenKind};
+use super::lower::Parameters;
 use super::{DEPTH_MAX, NESTING_MAX, TEXT_UNITS_MAX};
 
 /// A whole query: `SELECT … [FROM …] [WHERE …] [GROUP BY …] [ORDER BY …] [OFFSET … LIMIT …]`
-pub(crate) fn parse_query(text: &str) -> SqlResult<Query> {
-    let mut parser = Parser::new(text)?;
+///
+/// The parameters are asked for their names only.
+pub(crate) fn parse_query(text: &str, parameters: &Parameters) -> SqlResult<Query> {
+    let mut parser = Parser::new(text, parameters)?;
     let query = parser.query()?;
     parser.expect_end()?;
     check_depth(query.depth())?;
@@ -28,7 +31,7 @@ pub(crate) fn parse_query(text: &str) -> SqlResult<Query> {
 
 /// The condition of a patch: `FROM c [WHERE expr]`
 pub(crate) fn parse_condition(text: &str) -> SqlResult<Condition> {
-    let mut parser = Parser::new(text)?;
+    let mut parser = Parser::new(text, &[])?;
     let condition = parser.condition()?;
     parser.expect_end()?;
     check_depth(condition.depth())?;
@@ -104,9 +107,9 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> SqlResult<Parser<'a>> {
+    fn new(text: &'a str, parameters: &'a Parameters) -> SqlResult<Parser<'a>> {
         check_length(text)?;
-        let mut lexer = Lexer::new(text);
+        let mut lexer = Lexer::new(text, parameters);
         let token = lexer.next_token()?;
         Ok(Parser { text, lexer, token, previous_end: 0, nesting: 0, started: None })
     }

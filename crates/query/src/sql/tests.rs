@@ -15,7 +15,7 @@ fn survives(text: String) -> Result<(), String> {
 }
 
 fn judge(text: &str) -> Result<(), String> {
-    let checked = parse_query(text).and_then(|query| check(&query, text, &[]));
+    let checked = parse_query(text, &[]).and_then(|query| check(&query, text, &[]));
     checked.map_err(|error| error.into_error(text).message)
 }
 
@@ -23,7 +23,7 @@ fn judge(text: &str) -> Result<(), String> {
 fn runs(text: String) {
     let small_stack = std::thread::Builder::new().stack_size(1536 << 10);
     let work = move || {
-        let printed = parse_query(&text).map(|query| print::query(&query));
+        let printed = parse_query(&text, &[]).map(|query| print::query(&query));
         let ran = Query::parse(&text, &[], &[])
             .and_then(|query| evaluate(&query, &["{}"], &ScopeSettings::default()));
         (printed.is_ok(), ran.is_ok())
@@ -72,7 +72,7 @@ fn every_depth_is_survived_and_great_depth_refused() {
             let complaint = survives(nested(open, close, depth)).expect_err(open);
             assert!(complaint.contains("levels deep"), "{depth} times {open}: {complaint}");
         }
-        assert!(parse_query(&nested(open, close, 6)).is_ok(), "6 times {open}");
+        assert!(parse_query(&nested(open, close, 6), &[]).is_ok(), "6 times {open}");
     }
 }
 
@@ -98,8 +98,9 @@ fn brackets_at_the_left_end_are_no_depth() {
     {
         assert_eq!(survives(left(link, 5_000)), Ok(()), "{link}");
     }
-    let flat = parse_query("SELECT VALUE a OR b OR c").map(|query| query.select.selection);
-    let bracketed = parse_query("SELECT VALUE ((a) OR b) OR c").map(|query| query.select.selection);
+    let flat = parse_query("SELECT VALUE a OR b OR c", &[]).map(|query| query.select.selection);
+    let bracketed =
+        parse_query("SELECT VALUE ((a) OR b) OR c", &[]).map(|query| query.select.selection);
     let (flat, bracketed) = (format!("{flat:?}"), format!("{bracketed:?}"));
     assert_eq!(flat.matches("Chain").count(), 1);
     assert_eq!(bracketed.matches("Chain").count(), 1);

@@ -105,10 +105,12 @@ impl Moment {
         self.0
     }
 
-    /// A date, or a date and a time, in UTC whether it says so or not.
+    /// A date, or a date and a time: in UTC, unless it says how far it is ahead of that.
     pub(super) fn parse(text: &str) -> Option<Moment> {
+        let is_zulu = text.ends_with('Z');
         let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();
         let (date, time) = text.split_at_checked(10)?;
+        let mut ahead = 0;
         let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = date else { return None };
         let mut fields = Fields {
             year: digits(&[*y1, *y2, *y3, *y4])?,
@@ -119,7 +121,10 @@ impl Moment {
             second: 0,
             fraction: 0,
         };
-        if let [b'T' | b' ', h1, h2, b':', mi1, mi2, b':', s1, s2, fraction @ ..] = time {
+        if let [b'T' | b' ', h1, h2, b':', mi1, mi2, b':', s1, s2, rest @ ..] = time {
+            let (fraction, offset) = split_offset(rest);
+            // What ends in Z is ahead of nothing.
+            ahead = parse_offset(offset).filter(|_| offset.is_empty() || !is_zulu)?;
             fields.hour = digits(&[*h1, *h2])?;
             fields.minute = digits(&[*mi1, *mi2])?;
             fields.second = digits(&[*s1, *s2])?;
@@ -127,7 +132,7 @@ impl Moment {
         } else if !time.is_empty() {
             return None;
         }
-        fields.moment()
+        Moment::of_ticks(fields.moment()?.0 - ahead)
     }
 
     pub(super) fn fields(self) -> Fields {
@@ -247,6 +252,21 @@ fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0, |number, byte| Some(number * 10 + digit(byte)?))
 }
 
+/// What is behind the seconds: the fraction, and from a sign on the offset.
+fn split_offset(text: &[u8]) -> (&[u8], &[u8]) {
+    let at = text.iter().position(|byte| matches!(byte, b'+' | b'-'));
+    text.split_at_checked(at.unwrap_or(text.len())).unwrap_or((text, &[]))
+}
+
+/// `+hh:mm` or `-hh:mm` in ticks, or nothing at all.
+fn parse_offset(text: &[u8]) -> Option<i64> {
+    let [sign, h1, h2, b':', m1, m2] = text else { return text.is_empty().then_some(0) };
+    let hours = digits(&[*h1, *h2]).filter(|hours| *hours < 24)?;
+    let minutes = digits(&[*m1, *m2]).filter(|minutes| *minutes < 60)?;
+    let ticks = hours * TICKS_PER_HOUR + minutes * TICKS_PER_MINUTE;
+    Some(if *sign == b'-' { -ticks } else { ticks })
+}
+
 /// `.` and one to seven digits, or nothing at all.
 fn parse_fraction(text: &[u8]) -> Option<i64> {
     match text {
@@ -336,7 +356,11 @@ mod tests {
             ("2024-12-12T20:21Z", None),
             ("2024-12-12 20:21:25.", None),
             ("2024-12-12 20:21:25.12345678", None),
-            ("2024-12-12T20:21:25+01:00", None),
+            ("2024-12-12T20:21:25+01:00", Some("2024-12-12T19:21:25.0000000Z")),
+            ("2024-12-12T20:21:25.5-01:00", Some("2024-12-12T21:21:25.5000000Z")),
+            ("2024-12-12T20:21:25+01:00Z", None),
+            ("2024-12-12T20:21:25+0100", None),
+            ("0001-01-01T00:00:00+00:01", None),
             ("2024-12-12T24:00:00", None),
             ("2024-12-12T20:21:60", None),
             ("2024-13-12", None),

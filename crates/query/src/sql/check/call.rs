@@ -81,7 +81,7 @@ impl<'a> Checker<'a> {
     /// Where an argument of a call stands that is not the first. The tree does not say, so the text
     /// is cut into tokens again.
     fn argument_span(&self, call: Span, wanted: usize) -> Option<Span> {
-        let mut lexer = Lexer::new(self.written(call));
+        let mut lexer = Lexer::new(self.written(call), self.parameters);
         let (mut depth, mut argument, mut found) = (0usize, 0, None);
         loop {
             let token = lexer.next_token().ok()?;

@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
         let before = self.written(Span::new(source.span.start, inside.start));
         let start = source.span.start + before.rfind('(').unwrap_or_default();
         let behind = self.written(Span::new(inside.end, source.span.end));
-        let length = Lexer::new(behind).next_token().map_or(0, |bracket| bracket.span.end);
+        let length = Lexer::new(behind, &[]).next_token().map_or(0, |bracket| bracket.span.end);
         Span::new(start, inside.end + length)
     }
 

@@ -20,7 +20,9 @@ impl<'a> Checker<'a> {
 
     fn rank_fusion(&mut self, arguments: &'a [Expr], clause: Span) {
         let (components, weights) = match arguments {
-            [components @ .., weights] if !is_scoring(weights) => (components, Some(weights)),
+            [components @ .., weights] if !is_scoring(weights) && !is_fusion(weights) => {
+                (components, Some(weights))
+            }
             components => (components, None),
         };
         if components.len() < 2 {
@@ -42,6 +44,10 @@ impl<'a> Checker<'a> {
         let Expr::Call { name, name_span, span, arguments } = component else {
             return self.no_ranking(clause);
         };
+        if is_fusion(component) {
+            // Only the clause itself knows of it.
+            return self.function(name, *name_span, *span, arguments);
+        }
         if !is_scoring(component) {
             return self.no_ranking(clause);
         }
@@ -75,6 +81,10 @@ fn is_scoring(expr: &Expr) -> bool {
         Expr::Call { name, .. } => is_full_text_score(name) || is_vector_distance(name),
         _ => false,
     }
+}
+
+fn is_fusion(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call { name, .. } if is_rank_fusion(name))
 }
 
 fn are_weights(weights: &Expr, components: usize) -> bool {

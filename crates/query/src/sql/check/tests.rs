@@ -10,7 +10,7 @@ use partita_model::Value;
 type Parameters = Vec<(String, Value)>;
 
 fn complaint_with(query: &str, parameters: &[(String, Value)]) -> Option<String> {
-    let checked = parse_query(query).and_then(|parsed| check(&parsed, query, parameters));
+    let checked = parse_query(query, &[]).and_then(|parsed| check(&parsed, query, parameters));
     checked.err().map(|error| error.into_error(query).message)
 }
 
@@ -222,6 +222,15 @@ fn ranking_has_rules_of_its_own() {
     ] {
         assert_coded(&format!("SELECT * FROM c {clause}"), code, clause);
     }
+    // Rank fusion is known to the clause alone, in no place of its arguments.
+    let (one, two) = ("FullTextScore(c.t, 'a')", "FullTextScore(c.u, 'b')");
+    for fused in [format!("RRF({one}, {two}), {one}"), format!("{one}, RRF({one}, {two})")] {
+        let query = format!("SELECT * FROM c ORDER BY RANK rrf({fused})");
+        assert_coded(&query, "SC2005", "RRF");
+        let message = complaint(&query).unwrap_or_default();
+        let expected = "'RRF' is not a recognized built-in function name.";
+        assert!(message.contains(expected), "{message}");
+    }
     assert_coded("SELECT * FROM c ORDER BY RANK c.a", "SC1001", "c");
     let rank = "ORDER BY RANK FullTextScore(c.t, 'a')";
     assert_coded(&format!("SELECT * FROM c IN d.e {rank}"), "SC2223", "c IN d.e");
@@ -320,7 +329,7 @@ fn what_entity_framework_sends_is_accepted() {
             refused += 1;
         } else {
             // Two sort keys need a composite index. Whether there is one is seen later.
-            let parsed = parse_query(query).expect("a query");
+            let parsed = parse_query(query, &[]).expect("a query");
             let keys = match parsed.order_by {
                 Some(OrderBy::Items(items)) => items.len(),
                 _ => 0,
@@ -350,7 +359,7 @@ fn what_the_linq_provider_sends_is_judged_as_by_the_service() {
     let (mut refused, mut answered) = (0, 0);
     for case in cases("linq-sql.json") {
         let query = in_one_line(text(&case, "sql").expect("a query"));
-        assert!(parse_query(&query).is_ok(), "{query}");
+        assert!(parse_query(&query, &[]).is_ok(), "{query}");
         let complaint = complaint(&query);
         let expected = text(&case, "errorMessage").unwrap_or_default();
         if let Some(at) = expected.find(r#"{"errors""#) {
@@ -371,7 +380,7 @@ fn every_text_with_a_partition_key_filter_is_a_sentence() {
         let query = text(&case, "query").expect("a query");
         // Known to the client these come from, not to the service.
         let is_null = query.contains(" IS NULL") || query.contains(" IS NOT NULL");
-        assert_eq!(parse_query(query).is_err(), is_null, "{query}");
+        assert_eq!(parse_query(query, &[]).is_err(), is_null, "{query}");
     }
 }
 
@@ -391,7 +400,7 @@ fn the_parser_accepts_what_the_client_parser_accepts() {
             None => query == r#"SELECT c.age LIKE "a!%" "!""#,
         };
         exceptions += usize::from(expected != text(&case, "parsed").is_some());
-        let parsed = parse_query(query);
+        let parsed = parse_query(query, &[]);
         assert_eq!(parsed.is_ok(), expected, "{query}: {parsed:?}");
     }
     assert_eq!(exceptions, 6);
@@ -408,7 +417,7 @@ fn a_query_is_printed_as_the_client_prints_it() {
     let mut compared = 0;
     for case in cases("sql-parser-baselines.json") {
         let query = text(&case, "query").expect("a query");
-        let (Some(expected), Ok(parsed)) = (text(&case, "parsed"), parse_query(query)) else {
+        let (Some(expected), Ok(parsed)) = (text(&case, "parsed"), parse_query(query, &[])) else {
             continue;
         };
         // The client ranks the bit operators as C does, the service puts them on one level.

@@ -32,7 +32,7 @@ impl Lowering<'_> {
     }
 
     fn computed_property(&mut self, text: &str) -> SqlResult<Expr> {
-        let written = parser::parse_query(text)?;
+        let written = parser::parse_query(text, &[])?;
         // Neither the query's names nor other computed properties mean anything inside.
         let names = std::mem::take(&mut self.names);
         let computed = std::mem::take(&mut self.computed);

@@ -11,9 +11,9 @@ impl Runner for Printer {
     type Command = Command;
 
     fn run(&mut self, command: &Command, _: &Context) -> Result<String, Box<dyn Error>> {
-        let parsed = parse_query(&command.name).map_err(|error| format!("{error:?}"))?;
+        let parsed = parse_query(&command.name, &[]).map_err(|error| format!("{error:?}"))?;
         let printed = query(&parsed);
-        let again = parse_query(&printed).map_err(|error| format!("{printed}: {error:?}"))?;
+        let again = parse_query(&printed, &[]).map_err(|error| format!("{printed}: {error:?}"))?;
         assert_eq!(query(&again), printed, "printing changed the query");
         Ok(printed)
     }
@@ -48,17 +48,17 @@ fn a_long_run_of_operators_can_be_parsed_again() {
         format!("SELECT VALUE {}", vec!["1"; 2000].join(" + ")),
         format!("SELECT VALUE {}", vec!["c.x"; 2000].join(" ?? ")),
     ] {
-        let parsed = parse_query(&text).expect("a query");
+        let parsed = parse_query(&text, &[]).expect("a query");
         let printed = query(&parsed);
-        assert_eq!(query(&parse_query(&printed).expect("a query")), printed);
+        assert_eq!(query(&parse_query(&printed, &[]).expect("a query")), printed);
     }
 }
 
 #[test]
 fn a_zero_keeps_its_sign() {
     for (text, expected) in [("SELECT -0.", "SELECT -0.0"), ("SELECT -0.0", "SELECT -0.0")] {
-        let printed = query(&parse_query(text).expect("a query"));
+        let printed = query(&parse_query(text, &[]).expect("a query"));
         assert_eq!(printed, expected);
-        assert_eq!(query(&parse_query(&printed).expect("a query")), printed);
+        assert_eq!(query(&parse_query(&printed, &[]).expect("a query")), printed);
     }
 }
