@@ -18,7 +18,6 @@ use crate::feed::Change;
 use crate::index::Shape;
 use crate::item::derived;
 use crate::keys::{self, Total};
-use crate::op::Indexing;
 use crate::record::ItemRecord;
 
 const PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 4 << 20 };
@@ -167,7 +166,7 @@ fn expect_item(
     let bytes = i64::try_from(entry.key.len() + record.body.len()).unwrap_or(i64::MAX);
     expected.items += 1;
     expected.bytes += bytes;
-    expected.excluded += i64::from(record.asked == Indexing::Exclude);
+    expected.excluded += i64::from(record.is_left_out());
     *expected.heads.entry(keys::head(&key.epk, &key.key)).or_default() +=
         keys::head_delta(1, bytes);
     expected.changes.insert((record.changed_at(entry.record.lsn), entry.key.to_vec()));

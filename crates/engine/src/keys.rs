@@ -54,7 +54,7 @@ const RID_BYTES: usize = 8;
 pub(crate) enum Total {
     Items,
     Bytes,
-    /// Items that were written with the wish to stay out of the index.
+    /// Items that a former version left out of the index because their writes asked for it.
     Excluded,
 }
 

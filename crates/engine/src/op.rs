@@ -357,10 +357,11 @@ pub struct NewItem {
     pub indexing: Indexing,
 }
 
-/// Whether an item enters the index. One that does not is found by point reads and feeds only.
+/// What a write says of its item and the index. It is remembered, and changes nothing: every item is
+/// indexed as the container's policy has it, so that every query finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indexing {
-    /// As the container's policy says: it may index automatically or on request.
+    /// Nothing: as the container's policy says.
     #[default]
     ByPolicy,
     Include,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! byte  0       format of the body: 1 = the JSON text that a read returns
-//!       1       flags: bit 0 = not indexed; what the write asked for: bit 1 = to be left out of
-//!               the index, bit 2 = to be in it, neither = as the policy says; bit 3 = it says
-//!               when the item changed
+//!       1       flags: bit 0 = not indexed, which no record is that is written now; what the write
+//!               asked for: bit 1 = to be left out of the index, bit 2 = to be in it, neither = as
+//!               the policy says; bit 3 = it says when the item changed
 //!       2..6    version of the indexing policy its index entries were made with
 //!       6..10   time of the last write, Unix seconds
 //!      10..14   the item's own time to live in seconds, 0 = none, -1 = never expires
@@ -14,13 +14,17 @@
 //!      38.. or 46..  body
 //! ```
 //!
+//! What a write asks for is remembered and changes nothing: every item is indexed as the policy has
+//! it, so that every query finds it. Former versions did leave items out, until they are written or
+//! indexed anew.
+//!
 //! Numbers are big-endian. The header answers conditions and expiry without a look into the body,
 //! and the body goes to the socket as it is. The LSN of the last write is the store's business: it
 //! stamps every record. Only a record that was rewritten without a change of the item (its index
 //! entries were made anew, it moved to another partition) has to remember its change's LSN itself.
 
 use bytes::Bytes;
-use partita_model::{Error, Etag, IndexingMode, IndexingPolicy, Lsn, Result};
+use partita_model::{Error, Etag, Lsn, Result};
 
 use crate::op::Indexing;
 
@@ -37,7 +41,7 @@ const CHANGED_BYTES: usize = 8;
 pub(crate) struct ItemRecord {
     /// Has it entries in the index?
     pub(crate) indexed: bool,
-    /// What the write said about that: it holds under later policies too.
+    /// What the write said about that.
     pub(crate) asked: Indexing,
     pub(crate) policy_version: u32,
     pub(crate) ts: u32,
@@ -113,6 +117,11 @@ impl ItemRecord {
         self.changed.unwrap_or(stored)
     }
 
+    /// Was it left out of the index because its write asked for that?
+    pub(crate) fn is_left_out(&self) -> bool {
+        !self.indexed && self.asked == Indexing::Exclude
+    }
+
     /// The JSON text.
     pub(crate) fn text(&self) -> Result<&str> {
         std::str::from_utf8(&self.body).map_err(|_| damaged("is not UTF-8"))
@@ -127,8 +136,6 @@ impl ItemRecord {
 /// What a query looks at of a stored item, where it is stored: queries look at very many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SeenItem<'a> {
-    /// Has it entries in the index?
-    pub(crate) indexed: bool,
     ts: u32,
     ttl: i32,
     pub(crate) rid: u64,
@@ -148,7 +155,6 @@ impl<'a> SeenItem<'a> {
             _ => rest.get(CHANGED_BYTES..).ok_or_else(cut)?,
         };
         Ok(SeenItem {
-            indexed: flags & FLAG_NOT_INDEXED == 0,
             ts: u32::from_be_bytes(part(header, 6)),
             ttl: i32::from_be_bytes(part(header, 10)),
             rid: u64::from_be_bytes(part(header, 30)),
@@ -171,16 +177,6 @@ fn expired(ts: u32, ttl: i32, default_ttl: Option<i32>, now_seconds: u64) -> boo
     let Some(default) = default_ttl else { return false };
     let ttl = if ttl == 0 { default } else { ttl };
     ttl > 0 && u64::from(ts) + u64::from(ttl.unsigned_abs()) <= now_seconds
-}
-
-/// Is an item of such a write indexed under a policy? One without index says nothing against it: it
-/// has no entries for anybody, and when it gets an index the item shall be in it.
-pub(crate) fn is_indexed(asked: Indexing, policy: &IndexingPolicy) -> bool {
-    match asked {
-        Indexing::ByPolicy => policy.automatic() || policy.mode() == IndexingMode::None,
-        Indexing::Include => true,
-        Indexing::Exclude => false,
-    }
 }
 
 fn part<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
@@ -218,7 +214,7 @@ mod tests {
                 assert_eq!(ItemRecord::decode(&record.encode().into()).unwrap(), record);
                 let bytes = record.encode();
                 let seen = SeenItem::read(&bytes).unwrap();
-                assert_eq!((seen.indexed, seen.ts, seen.ttl), (indexed, record.ts, record.ttl));
+                assert_eq!((seen.ts, seen.ttl), (record.ts, record.ttl));
                 assert_eq!((seen.rid, seen.text()), (record.rid, record.text()));
             }
         }

@@ -16,8 +16,12 @@ pub struct Facts {
     pub has_from: bool,
     /// Can one item give several rows?
     pub joins: bool,
+    /// The FROM clause in one way to write it, where one item can give several rows.
+    pub joined: Option<String>,
     /// Are rows gathered: by GROUP BY, or by an aggregate?
     pub is_grouped: bool,
+    /// Are they only counted: `SELECT VALUE COUNT(…)`, or a GROUP BY with no aggregate but COUNT?
+    pub only_counts: bool,
     /// Is there a GROUP BY clause?
     pub has_group_by: bool,
     /// `SELECT DISTINCT`
@@ -55,6 +59,9 @@ pub struct Facts {
 pub struct OrderFact {
     /// The way from the item to the value, if it leads through members only.
     pub path: Option<Vec<IndexStep>>,
+    /// Is it a value of the item, the same for all of its rows? Not so what an alias of a JOIN, or
+    /// of a subquery, stands for.
+    pub is_of_item: bool,
     /// The column as it was written.
     pub text: String,
     /// Does the largest value come first?
@@ -90,6 +97,7 @@ impl Facts {
         };
         let order = meaning.order_by.iter().zip(items).map(|(column, item)| OrderFact {
             path: column.expr.index_path(),
+            is_of_item: !is_in_slot(&column.expr),
             text: print::expr(&item.expr),
             descending: column.descending,
         });
@@ -103,7 +111,9 @@ impl Facts {
         Facts {
             has_from: written.from.is_some(),
             joins,
+            joined: written.from.as_ref().filter(|_| joins).map(print::from),
             is_grouped: meaning.grouping.is_some(),
+            only_counts: only_counts(written, meaning),
             has_group_by: !written.group_by.is_empty(),
             distinct: meaning.distinct,
             ordered: !meaning.order_by.is_empty(),
@@ -121,6 +131,27 @@ impl Facts {
             is_simple: !joins && !seen.computes,
         }
     }
+}
+
+/// Is it what a source left in its slot, or a part of that?
+fn is_in_slot(expr: &Expr) -> bool {
+    match expr {
+        Expr::Slot(_) => true,
+        Expr::Path { base, .. } => is_in_slot(base),
+        _ => false,
+    }
+}
+
+/// See [`Facts::only_counts`].
+fn only_counts(written: &ast::Query, meaning: &Query) -> bool {
+    let Some(grouping) = &meaning.grouping else { return false };
+    let is_count = |expr: &ast::Expr| {
+        matches!(expr, ast::Expr::Call { name, .. }
+            if Aggregate::by_name(name) == Some(Aggregate::Count))
+    };
+    let is_value = matches!(&written.select.selection, Selection::Value(expr) if is_count(expr));
+    let counts = |(aggregate, _): &(Aggregate, Expr)| *aggregate == Aggregate::Count;
+    (is_value || !written.group_by.is_empty()) && grouping.aggregates.iter().all(counts)
 }
 
 /// See [`PlainRow`].
@@ -248,6 +279,48 @@ pub(crate) fn members(steps: &[Step]) -> Option<Vec<IndexStep>> {
 mod tests {
     use super::*;
     use crate::query::Query;
+
+    #[test]
+    fn a_query_tells_whether_it_only_counts() {
+        for (text, expected) in [
+            ("SELECT VALUE COUNT(1) FROM c", true),
+            ("SELECT DISTINCT VALUE COUNT(c.a) FROM c", true),
+            ("SELECT VALUE count(1) FROM (SELECT DISTINCT VALUE c.a FROM c)", true),
+            ("SELECT COUNT(1) FROM c", false),
+            ("SELECT VALUE COUNT(1) + 1 FROM c", false),
+            ("SELECT VALUE {n: COUNT(1)} FROM c", false),
+            ("SELECT VALUE COUNTIF(c.a) FROM c", false),
+            ("SELECT VALUE SUM(c.a) FROM c", false),
+            ("SELECT c.a FROM c GROUP BY c.a", true),
+            ("SELECT c.a, COUNT(1) AS n FROM c GROUP BY c.a", true),
+            ("SELECT c.a, COUNT(1) AS n, MAX(c.b) AS m FROM c GROUP BY c.a", false),
+            ("SELECT c.a, AVG(c.b) AS m FROM c GROUP BY c.a", false),
+            ("SELECT c.a FROM c", false),
+        ] {
+            let query = Query::parse(text, &[], &[]).unwrap();
+            assert_eq!(query.facts().only_counts, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_column_of_the_order_is_of_the_item_or_of_a_source_of_its_rows() {
+        for (text, expected) in [
+            ("SELECT * FROM c ORDER BY c.a", vec![true]),
+            ("SELECT * FROM c ORDER BY c.a[0].b", vec![true]),
+            ("SELECT VALUE a FROM c.a.b a ORDER BY a.d", vec![true]),
+            ("SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.a", vec![true]),
+            ("SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY t", vec![false]),
+            ("SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.a, t.b", vec![true, false]),
+            ("SELECT VALUE t FROM t IN c.tags ORDER BY t.b", vec![false]),
+            ("SELECT VALUE t FROM c JOIN (SELECT VALUE c.a) t ORDER BY t", vec![false]),
+            ("SELECT VALUE t FROM (SELECT VALUE c.a FROM c) t ORDER BY t", vec![false]),
+        ] {
+            let query = Query::parse(text, &[], &[]).unwrap();
+            let found: Vec<bool> =
+                query.facts().order.iter().map(|column| column.is_of_item).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_query_tells_what_it_reads_besides_its_filter() {

@@ -60,6 +60,9 @@ pub struct Row {
     pub keys: Vec<Vec<u8>>,
     /// Equal for equal results. Only if the query says DISTINCT, else 0.
     pub hash: u128,
+    /// Its number among the combinations that FROM makes of its item, those included that WHERE
+    /// leaves out: the same under every filter.
+    pub ordinal: u32,
 }
 
 impl Query {
@@ -85,7 +88,7 @@ impl Query {
         indexed: &[String],
     ) -> Result<Query> {
         let read = || {
-            let written = parser::parse_query(text)?;
+            let written = parser::parse_query(text, parameters)?;
             check::check(&written, text, parameters)?;
             let meaning = lower::query(&written, parameters, computed, indexed)?;
             Ok((written, meaning))
@@ -172,7 +175,7 @@ impl Run<'_> {
         emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<()> {
         match self.begin(Some(item)) {
-            Some(mut frame) => rows_of(self.query, &mut frame, emit),
+            Some(mut frame) => rows_of(self.query, self.query.filter.as_ref(), &mut frame, emit),
             None => Ok(()),
         }
     }
@@ -185,11 +188,7 @@ impl Run<'_> {
         emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<()> {
         let Some(mut frame) = self.begin(Some(item)) else { return Ok(()) };
-        let query = self.query;
-        let _stopped_or_not = run::for_each_known_binding(query, &mut frame, &mut |frame| {
-            Ok(row(query, frame)?.map_or(ControlFlow::Continue(()), &mut *emit))
-        })?;
-        Ok(())
+        rows_of(self.query, None, &mut frame, emit)
     }
 
     /// The first row of an item whose place in the order is known: it comes without keys.
@@ -210,7 +209,7 @@ impl Run<'_> {
         emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<()> {
         match self.begin(None) {
-            Some(mut frame) => rows_of(self.query, &mut frame, emit),
+            Some(mut frame) => rows_of(self.query, self.query.filter.as_ref(), &mut frame, emit),
             None => Ok(()),
         }
     }
@@ -272,14 +271,24 @@ impl Run<'_> {
     }
 }
 
+/// The rows that a filter lets through.
 fn rows_of<'a>(
     query: &'a ir::Query,
+    filter: Option<&'a ir::Expr>,
     frame: &mut Frame<'a>,
     emit: &mut dyn FnMut(Row) -> ControlFlow<()>,
 ) -> Result<()> {
-    let _stopped_or_not = run::for_each_binding(query, frame, &mut |frame| {
+    let mut bindings: u32 = 0;
+    let _stopped_or_not = run::for_each_known_binding(query, frame, &mut |frame| {
+        let ordinal = bindings;
+        bindings = bindings.saturating_add(1);
+        if let Some(filter) = filter
+            && !eval::is_true(filter, frame)?
+        {
+            return GO_ON;
+        }
         Ok(match row(query, frame)? {
-            Some(row) => emit(row),
+            Some(row) => emit(Row { ordinal, ..row }),
             None => ControlFlow::Continue(()),
         })
     })?;
@@ -311,7 +320,7 @@ fn row_without_keys<'a>(query: &'a ir::Query, frame: &mut Frame<'a>) -> Result<O
         return Ok(None);
     }
     let hash = if query.distinct { hash::of_text(&text) } else { 0 };
-    Ok(Some(Row { text, keys: Vec::new(), hash }))
+    Ok(Some(Row { text, keys: Vec::new(), hash, ordinal: 0 }))
 }
 
 /// The groups of a grouped query while its items are gathered.

@@ -15,7 +15,6 @@ use super::batch::{dictionary, entries, unique_keys};
 use crate::catalog::{Container, Partition};
 use crate::index::UNKNOWN_SHAPE;
 use crate::keys::{self, ItemKey, Total};
-use crate::op::Indexing;
 use crate::record::ItemRecord;
 
 /// What a partition gets from another one.
@@ -145,7 +144,7 @@ impl<'a> Arrivals<'a> {
             keys::head_delta(times, times * size);
         self.totals.items += times;
         self.totals.bytes += times * size;
-        self.totals.excluded += times * i64::from(record.asked == Indexing::Exclude);
+        self.totals.excluded += times * i64::from(record.is_left_out());
     }
 
     /// Puts a shape into the dictionary unless it is there.

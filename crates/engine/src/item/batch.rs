@@ -19,8 +19,7 @@ use crate::catalog::{Container, Partition};
 use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
-use crate::op::Indexing;
-use crate::record::{ItemRecord, is_indexed};
+use crate::record::ItemRecord;
 
 /// The way of an item from what is stored to what shall be.
 #[derive(Clone, Copy)]
@@ -129,8 +128,8 @@ impl Transition<'_> {
         batch.add(Space::Meta, head, keys::head_delta(items, bytes));
         batch.add(Space::Meta, keys::total(Total::Items), items);
         batch.add(Space::Meta, keys::total(Total::Bytes), bytes);
-        let is_excluded = |record: &ItemRecord| i64::from(record.asked == Indexing::Exclude);
-        let excluded = self.new.map_or(0, is_excluded) - self.old_record().map_or(0, is_excluded);
+        let is_left_out = |record: &ItemRecord| i64::from(record.is_left_out());
+        let excluded = self.new.map_or(0, is_left_out) - self.old_record().map_or(0, is_left_out);
         if excluded != 0 {
             batch.add(Space::Meta, keys::total(Total::Excluded), excluded);
         }
@@ -376,7 +375,7 @@ pub(crate) fn brought_over(
     (stored, old): (&Entry, &ItemRecord),
 ) -> Result<Batch> {
     let new = ItemRecord {
-        indexed: is_indexed(old.asked, &container.definition.indexing),
+        indexed: true,
         policy_version: container.policies.current,
         changed: Some(old.changed_at(stored.record.lsn)),
         ..old.clone()
@@ -389,6 +388,9 @@ pub(crate) fn brought_over(
         describe_shape((container, partition), &new, shape, view, &mut batch)?;
     }
     exchange(&mut batch, before.keys, after.keys);
+    if old.is_left_out() {
+        batch.add(Space::Meta, keys::total(Total::Excluded), -1);
+    }
     Ok(batch)
 }
 

@@ -23,7 +23,7 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::keys;
 use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
-use crate::record::{ItemRecord, is_indexed};
+use crate::record::ItemRecord;
 
 /// How often a write is prepared before the client is asked to retry. Every conflict means that
 /// another write got through, so this bounds what one request can be made to wait.
@@ -234,7 +234,7 @@ impl Database {
         let self_link = [container.self_link().as_str(), "docs/", &item_rid, "/"].concat();
         let system = SystemProperties { rid: &item_rid, self_link: &self_link, etag, ts };
         ItemRecord {
-            indexed: is_indexed(draft.asked, &container.definition.indexing),
+            indexed: true,
             asked: draft.asked,
             policy_version: container.policies.current,
             ts: u32::try_from(ts).unwrap_or(u32::MAX),

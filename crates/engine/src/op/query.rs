@@ -1,6 +1,6 @@
 //! Queries over a container's items, as operations and their outcomes.
 
-use partita_model::{Charge, EpkRange, PartitionKeyHeader, Value};
+use partita_model::{Charge, EpkRange, PartitionKeyHeader, Usage, Value};
 
 use super::{PageRequest, Scope};
 
@@ -86,6 +86,10 @@ pub struct QueryReport {
     pub charge: Charge,
     /// Set for ordered queries.
     pub tie_order: Option<TieOrder>,
+    /// Indexes that serve the query, whether they were used or a scan took less; and those that
+    /// would, if they were there. Only if the request wants to have it explained.
+    pub indexes_serving: Vec<IndexUse>,
+    pub indexes_missing: Vec<IndexUse>,
 }
 
 /// In which order rows with equal ORDER BY values come.
@@ -106,8 +110,6 @@ pub struct LeafReport {
     /// only if the request wants to have it explained.
     pub plan: String,
     pub indexes_used: Vec<IndexUse>,
-    /// Indexes that would have helped.
-    pub indexes_missing: Vec<IndexUse>,
     /// Keys looked at, in any space.
     pub entries_scanned: u64,
     pub documents_loaded: u64,
@@ -115,10 +117,30 @@ pub struct LeafReport {
     /// Items on which the query was evaluated.
     pub rows_evaluated: u64,
     pub rows_out: u64,
+    /// Items among those loaded that an index would have spared, and their bytes: a scan took less
+    /// time, but nobody pays more for that.
+    pub spared_documents: u64,
+    pub spared_bytes: u64,
     pub nanos: u64,
+    /// Of this, what it took to load items and to search indexes. Only if the request wants to have
+    /// it explained: it takes many looks at the clock.
+    pub load_nanos: u64,
+    pub lookup_nanos: u64,
 }
 
 impl LeafReport {
+    /// What is paid for.
+    pub(crate) fn usage(&self) -> Usage {
+        let paid = |count: u64| count.saturating_sub(self.spared_documents);
+        Usage {
+            query_entries: paid(self.entries_scanned),
+            documents_loaded: paid(self.documents_loaded),
+            document_bytes: self.document_bytes.saturating_sub(self.spared_bytes),
+            rows_evaluated: paid(self.rows_evaluated),
+            ..Usage::default()
+        }
+    }
+
     /// Takes in what the same partition did later for the same page.
     pub(crate) fn add(&mut self, later: LeafReport) {
         self.plan = match later.plan.is_empty() {
@@ -130,7 +152,11 @@ impl LeafReport {
         self.document_bytes += later.document_bytes;
         self.rows_evaluated += later.rows_evaluated;
         self.rows_out += later.rows_out;
+        self.spared_documents += later.spared_documents;
+        self.spared_bytes += later.spared_bytes;
         self.nanos += later.nanos;
+        self.load_nanos += later.load_nanos;
+        self.lookup_nanos += later.lookup_nanos;
     }
 }
 

@@ -238,12 +238,10 @@ impl Compact {
             let Some(entry) = view.get(Space::Index, &keys::rid(self.rid))? else { continue };
             let Some(item) = view.get(Space::Items, &entry.value)? else { continue };
             let record = ItemRecord::decode(&item.value)?;
-            let mut ordinal = 0;
             let mut found = None;
             let mut run = job.query.start(&job.scope);
             run.rows(Document::new(record.text()?), &mut |row| {
-                ordinal += 1;
-                if ordinal < self.row {
+                if row.ordinal.saturating_add(1) < self.row {
                     return ControlFlow::Continue(());
                 }
                 found = Some(row.keys);

@@ -25,7 +25,9 @@ impl fmt::Display for QueryReport {
             Millis(self.compile_nanos),
             Millis(self.route_nanos)
         )?;
-        self.leaves.iter().try_for_each(|leaf| write!(f, "{leaf}"))
+        self.leaves.iter().try_for_each(|leaf| write!(f, "{leaf}"))?;
+        self.indexes_serving.iter().try_for_each(|index| writeln!(f, "served by {index}"))?;
+        self.indexes_missing.iter().try_for_each(|index| writeln!(f, "would use {index}"))
     }
 }
 
@@ -51,9 +53,6 @@ impl fmt::Display for LeafReport {
         for index in &self.indexes_used {
             writeln!(f, "  uses {index}")?;
         }
-        for index in &self.indexes_missing {
-            writeln!(f, "  would use {index}")?;
-        }
         Ok(())
     }
 }
@@ -77,6 +76,7 @@ impl QueryReport {
     /// The report as JSON, for tools.
     pub fn to_value(&self) -> Value {
         let leaves: Vec<Value> = self.leaves.iter().map(LeafReport::to_value).collect();
+        let indexes = |uses: &[IndexUse]| uses.iter().map(IndexUse::to_value).collect::<Vec<_>>();
         Value::from(
             Object::new()
                 .with("rows", number(self.rows))
@@ -85,6 +85,8 @@ impl QueryReport {
                 .with("totalNanos", number(self.total_nanos))
                 .with("compileNanos", number(self.compile_nanos))
                 .with("routeNanos", number(self.route_nanos))
+                .with("indexesServing", indexes(&self.indexes_serving))
+                .with("indexesMissing", indexes(&self.indexes_missing))
                 .with("partitions", leaves),
         )
     }
@@ -107,13 +109,15 @@ impl LeafReport {
                 .with("epks", epks)
                 .with("plan", plan)
                 .with("indexesUsed", indexes(&self.indexes_used))
-                .with("indexesMissing", indexes(&self.indexes_missing))
                 .with("entriesScanned", number(self.entries_scanned))
                 .with("documentsLoaded", number(self.documents_loaded))
                 .with("documentBytes", number(self.document_bytes))
                 .with("rowsEvaluated", number(self.rows_evaluated))
                 .with("rowsOut", number(self.rows_out))
-                .with("nanos", number(self.nanos)),
+                .with("documentsSpared", number(self.spared_documents))
+                .with("nanos", number(self.nanos))
+                .with("loadNanos", number(self.load_nanos))
+                .with("lookupNanos", number(self.lookup_nanos)),
         )
     }
 }

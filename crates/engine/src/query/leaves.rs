@@ -29,7 +29,7 @@ use partita_storage::Snapshot;
 use super::Job;
 use super::crew::Shared;
 use super::cursor::Unit;
-use super::leaf::{Budget, End, Leaf, Watch};
+use super::leaf::{Budget, End, Leaf, Vain, Watch};
 use super::memo::Memo;
 use super::place_list::PlaceList;
 use super::position::{LeafRow, Position};
@@ -275,6 +275,7 @@ impl Round {
             only: &self.only,
             hint: self.hint,
             explains: self.explains,
+            vain: Vain::default(),
             want: usize::MAX,
             budget: Budget {
                 settings: &self.settings,
@@ -385,6 +386,7 @@ fn reply(
     wanted: PlaceList,
     question: Question,
 ) -> Result<Told> {
+    leaf.mind_left_out()?;
     let (mut places, mut rows_at, mut groups) = (None, Vec::new(), None);
     let (rows, end) = match question {
         Question::Groups => {

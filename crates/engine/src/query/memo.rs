@@ -7,7 +7,7 @@
 //! and for no other: a partition that is written to all the time gains nothing by this, and loses
 //! little, for only what took a while is kept.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +43,8 @@ pub(crate) struct Memo {
     pub(super) places: Kept<FirstPlaces>,
     /// How many items partitions have, each at an LSN.
     counts: Mutex<HashMap<PartitionId, (Lsn, i64)>>,
+    /// Partitions whose index has all items; it cannot lose one.
+    complete: Mutex<HashSet<PartitionId>>,
     pub(super) pointers: Pointers,
 }
 
@@ -65,6 +67,29 @@ impl Memo {
         }
         known.insert(partition, (lsn, items));
         Ok(items)
+    }
+}
+
+impl Memo {
+    /// Has the index of a partition all of its items?
+    pub(super) fn is_complete(
+        &self,
+        partition: PartitionId,
+        find: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        let known = || self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().contains(&partition) {
+            return Ok(true);
+        }
+        let is_complete = find()?;
+        if is_complete {
+            let mut known = known();
+            if known.len() >= COUNTS_MAX {
+                known.clear();
+            }
+            known.insert(partition);
+        }
+        Ok(is_complete)
     }
 }
 

@@ -40,7 +40,9 @@ pub(crate) use self::route::{Area, area};
 use std::sync::Arc;
 
 use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
-use partita_query::{PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate, plan};
+use partita_query::{
+    IndexSpec, PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate, index_metrics, plan,
+};
 use partita_storage::Snapshot;
 
 pub(crate) use self::crew::Crew;
@@ -59,7 +61,7 @@ use self::token::{Binding, Decoded};
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::Database;
-use crate::op::{ContainerPath, Outcome, PlanQueryRequest, QueryReport, QueryRequest};
+use crate::op::{ContainerPath, IndexUse, Outcome, PlanQueryRequest, QueryReport, QueryRequest};
 use crate::pricing;
 
 /// How often a page is begun when the indexing policy changes under it.
@@ -215,6 +217,7 @@ impl Database {
         report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
         report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);
         report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
+        job.name_indexes(&mut report)?;
         let continuation = job.continuation(&page);
         Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
     }
@@ -260,6 +263,14 @@ impl Database {
         })?;
         Ok(Outcome::Plan { plan: plan.to_value() })
     }
+}
+
+fn index_use(index: IndexSpec) -> IndexUse {
+    let (paths, composite) = match index {
+        IndexSpec::Single(path) => (vec![path], false),
+        IndexSpec::Composite(paths) => (paths, true),
+    };
+    IndexUse { paths, composite, precise: true }
 }
 
 /// Nobody hears of this: the query is executed elsewhere.
@@ -380,13 +391,25 @@ impl Job<'_> {
         Some(token::encode(&self.binding(), paths, &progress, bytes_max))
     }
 
+    /// The indexes that serve the query, and those that would: as far as its text tells.
+    fn name_indexes(&self, report: &mut QueryReport) -> Result<()> {
+        if !self.request.explain {
+            return Ok(());
+        }
+        let QueryRequest { text, parameters, .. } = self.request;
+        let metrics = index_metrics(text, parameters, &self.container.definition.indexing)?;
+        // An index that is being made serves nobody yet.
+        if self.container.policies.former.is_empty() {
+            report.indexes_serving = metrics.utilized.into_iter().map(index_use).collect();
+        }
+        report.indexes_missing = metrics.potential.into_iter().map(index_use).collect();
+        Ok(())
+    }
+
     /// Adds up what the page took.
     fn report(&self, work: &mut Work<'_>, page: &Page) -> QueryReport {
         for leaf in &page.reports {
-            work.usage.query_entries += leaf.entries_scanned;
-            work.usage.documents_loaded += leaf.documents_loaded;
-            work.usage.document_bytes += leaf.document_bytes;
-            work.usage.rows_evaluated += leaf.rows_evaluated;
+            work.usage += &leaf.usage();
         }
         let facts = self.query.facts();
         let consistency = self.database.consistency(work.context);

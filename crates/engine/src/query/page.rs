@@ -319,8 +319,7 @@ fn finished(facts: &Facts, mut rows: Vec<Row>) -> Vec<Row> {
     if facts.ordered {
         let order = Order::of(facts);
         let placed = rows.into_iter().zip(0_u64..);
-        let mut placed: Vec<LeafRow> =
-            placed.map(|(row, at)| LeafRow::sorted(row, at, 0)).collect();
+        let mut placed: Vec<LeafRow> = placed.map(|(row, at)| LeafRow::sorted(row, at)).collect();
         placed.sort_by(|a, b| match (&a.position, &b.position) {
             (Position::Sorted(a), Position::Sorted(b)) => order.compare(a, b),
             _ => std::cmp::Ordering::Equal,

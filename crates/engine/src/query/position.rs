@@ -32,7 +32,8 @@ pub(super) struct SortPosition {
     /// One for each column, as `partita_query` encodes them.
     pub(super) keys: Vec<Vec<u8>>,
     pub(super) rid: u64,
-    /// Rows of this item with these keys that are done: the ordinal of the last one, plus one.
+    /// Rows of this item with these keys that are done: the ordinal of the last one, plus one. Rows
+    /// are counted as FROM makes them, whatever the filter leaves of them.
     pub(super) row: u32,
 }
 
@@ -45,9 +46,9 @@ pub(super) struct LeafRow {
 
 impl LeafRow {
     /// The sort keys move from the row into its position.
-    pub(super) fn sorted(mut row: Row, rid: u64, ordinal: u32) -> LeafRow {
+    pub(super) fn sorted(mut row: Row, rid: u64) -> LeafRow {
         let keys = std::mem::take(&mut row.keys);
-        let position = SortPosition { keys, rid, row: ordinal.saturating_add(1) };
+        let position = SortPosition { keys, rid, row: row.ordinal.saturating_add(1) };
         LeafRow { row, position: Position::Sorted(position) }
     }
 }

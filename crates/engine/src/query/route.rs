@@ -8,7 +8,9 @@
 //! one partition, and rows of several partitions one partition after the other. It does not merge:
 //! an ORDER BY, an aggregate and the like over several partitions, or over a whole container,
 //! however many it has, go back to the client with a plan of how to merge what the single
-//! partitions answer. It decides by what the request names, not by what the filter pins.
+//! partitions answer. It decides by what the request names. Only where the request names nothing and
+//! the filter pins one partition key it answers as well, for clients that cannot merge; but an
+//! aggregate other than COUNT stays with the client, as some clients make another result of it.
 
 use partita_model::{EpkRange, Error, KeyPart, PartitionKeyHeader, Result};
 use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
@@ -99,8 +101,7 @@ pub(super) fn check(
         Scope::PartitionKey(header) => header.0.is_empty() && !definition.system_key,
         Scope::Range { .. } | Scope::Epks(_) => false,
     };
-    let pinned = matches!(filter, PartitionFilter::Keys(keys)
-        if matches!(keys.as_slice(), [key] if key.parts.len() == definition.paths.len()));
+    let pinned = is_pinned(filter, definition.paths.len());
     if whole && !request.cross_partition && !definition.system_key && !pinned {
         return Err(Error::bad_request(
             "Cross partition query is required but disabled. Please set \
@@ -110,7 +111,8 @@ pub(super) fn check(
     }
     let partitions = container.partitions.iter().filter(|p| p.epks.overlaps(&area.range)).count();
     // Clients without partition keys know no plans.
-    let is_one = partitions <= 1 && (!whole || definition.system_key);
+    let is_one = partitions <= 1 && (!whole || definition.system_key)
+        || pinned && request.scope == Scope::All && (!facts.is_grouped || facts.only_counts);
     if request.serving == Serving::Global || is_one || !must_merge(facts) {
         return Ok(());
     }
@@ -124,6 +126,16 @@ pub(super) fn check(
         geospatial: container.definition.geospatial,
     })?;
     Err(Error::not_served_directly(plan.to_value().to_json()))
+}
+
+/// Does the filter leave the items of one partition key?
+fn is_pinned(filter: &PartitionFilter, paths: usize) -> bool {
+    match filter {
+        PartitionFilter::Keys(keys) => {
+            matches!(keys.as_slice(), [key] if key.parts.len() == paths)
+        }
+        PartitionFilter::All | PartitionFilter::Nothing => false,
+    }
 }
 
 /// Is the result over several partitions more than their results one after the other?

@@ -40,14 +40,7 @@ impl Job<'_> {
         let consistency = self.database.consistency(work.context);
         let mut shares: Vec<Share<'_>> = Vec::new();
         for leaf in &report.leaves {
-            let usage = Usage {
-                queries: u64::from(shares.is_empty()),
-                query_entries: leaf.entries_scanned,
-                documents_loaded: leaf.documents_loaded,
-                document_bytes: leaf.document_bytes,
-                rows_evaluated: leaf.rows_evaluated,
-                ..Usage::default()
-            };
+            let usage = Usage { queries: u64::from(shares.is_empty()), ..leaf.usage() };
             let weight = pricing::charge(&usage, consistency).0;
             let is_same = |share: &&mut Share<'_>| share.partition.range_id == leaf.range_id;
             match shares.iter_mut().find(is_same) {

@@ -13,8 +13,8 @@
 //!
 //! Clients that merge go on in an order with a filter that excludes what they have seen, and with
 //! the token of a page without it. A place in an order of items is a place whatever the filter, so
-//! there the columns of the order stand for the text. The rows of a JOIN are counted as the filter
-//! leaves them.
+//! there the columns of the order stand for the text, and with a JOIN the FROM clause: an item's rows
+//! are counted as that makes them, not as the filter leaves them.
 //!
 //! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
 
@@ -183,10 +183,13 @@ fn hasher(binding: &Binding<'_>, scope: &Scope, payload: &[u8]) -> Hmac<Sha256> 
 /// What of a query's text a token is good for.
 fn put_query(about: &mut Vec<u8>, binding: &Binding<'_>) {
     let facts = binding.facts;
-    let is_place = facts.ordered && !facts.is_grouped && !facts.distinct && !facts.joins;
+    let is_place = facts.ordered && !facts.is_grouped && !facts.distinct;
     about.push(u8::from(is_place));
     if !is_place {
         return keycode::put_str(about, &binding.request.text);
+    }
+    if let Some(joined) = &facts.joined {
+        keycode::put_str(about, joined);
     }
     for column in &facts.order {
         keycode::put_str(about, &column.text);

@@ -281,7 +281,7 @@ fn read_only_callers_read() {
 }
 
 #[test]
-fn an_item_enters_the_index_by_policy_or_by_request() {
+fn an_item_enters_the_index_whatever_its_write_says_of_that() {
     use partita_engine::{Indexing, NewItem};
     let manual = r#""indexingPolicy":{"indexingMode":"consistent","automatic":false}"#;
     let entries = |fields: &str, indexing| {
@@ -295,8 +295,8 @@ fn an_item_enters_the_index_by_policy_or_by_request() {
     };
     let manual = format!("{KEY_PK},{manual}");
     assert_eq!(entries(KEY_PK, Indexing::ByPolicy), 5);
-    assert_eq!(entries(KEY_PK, Indexing::Exclude), 0);
-    assert_eq!(entries(&manual, Indexing::ByPolicy), 0);
+    assert_eq!(entries(KEY_PK, Indexing::Exclude), 5);
+    assert_eq!(entries(&manual, Indexing::ByPolicy), 5);
     assert_eq!(entries(&manual, Indexing::Include), 5);
 }
 

@@ -64,7 +64,7 @@ pub(super) fn query(container: ContainerPath, incoming: &Incoming<'_>) -> Result
         token_bytes_max: token_bytes_max(headers)?,
         serving: serving(headers)?,
         plan_hint: PlanHint::Best,
-        explain: headers.flag(&headers::EXPLAIN)? || index_metrics(headers)?.is_some(),
+        explain: explains(headers)?,
     };
     Ok(Op::Query { container, query: Box::new(query) })
 }
@@ -80,6 +80,13 @@ pub(super) fn of_changes(incoming: &Incoming<'_>) -> Result<ChangesQuery> {
         }
     };
     Ok(ChangesQuery { text, parameters, previous })
+}
+
+/// Does the client want to know how the query was executed, in any form?
+fn explains(headers: Headers<'_>) -> Result<bool> {
+    Ok(headers.flag(&headers::EXPLAIN)?
+        || headers.flag(&headers::POPULATE_QUERY_METRICS)?
+        || index_metrics(headers)?.is_some())
 }
 
 /// How a client should run a query.
@@ -117,9 +124,8 @@ fn token_bytes_max(headers: Headers<'_>) -> Result<Option<usize>> {
     let name = &headers::CONTINUATION_KB_MAX;
     let Some(text) = headers.text(name)? else { return Ok(None) };
     match text.trim().parse::<usize>() {
-        Ok(0) => Ok(None),
+        Ok(0) | Err(_) => Err(bad_value(name, text, "must be a number of kilobytes from 1 on")),
         Ok(kilobytes) => Ok(Some(kilobytes.saturating_mul(1024))),
-        Err(_) => Err(bad_value(name, text, "must be a number of kilobytes")),
     }
 }
 
@@ -221,9 +227,10 @@ mod tests {
         let read =
             |text| token_bytes_max(Headers::new(&with(&[(headers::CONTINUATION_KB_MAX, text)])));
         assert_eq!(read("1"), Ok(Some(1024)));
-        assert_eq!(read("0"), Ok(None));
         assert_eq!(token_bytes_max(Headers::new(&with(&[]))), Ok(None));
-        assert!(read("-1").is_err() && read("x").is_err());
+        for text in ["0", "-1", "x"] {
+            assert_eq!(read(text).unwrap_err().kind, partita_model::ErrorKind::BadRequest);
+        }
     }
 
     #[test]

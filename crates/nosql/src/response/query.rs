@@ -60,7 +60,7 @@ fn execution_info(order: TieOrder) -> String {
 }
 
 /// Times and counts as `name=value;…`. What we do not measure on its own is 0 here and part of the
-/// whole.
+/// whole; what took any time at all is not 0.
 fn metrics(report: &QueryReport) -> String {
     let sum = |count: fn(&LeafReport) -> u64| report.leaves.iter().map(count).sum::<u64>();
     let loaded = sum(|leaf| leaf.documents_loaded);
@@ -72,8 +72,8 @@ fn metrics(report: &QueryReport) -> String {
         ("queryPhysicalPlanBuildTimeInMs", report.route_nanos),
         ("queryOptimizationTimeInMs", 0),
         ("VMExecutionTimeInMs", running),
-        ("indexLookupTimeInMs", 0),
-        ("documentLoadTimeInMs", 0),
+        ("indexLookupTimeInMs", sum(|leaf| leaf.lookup_nanos)),
+        ("documentLoadTimeInMs", sum(|leaf| leaf.load_nanos)),
         ("systemFunctionExecuteTimeInMs", 0),
         ("userFunctionExecuteTimeInMs", 0),
         ("writeOutputTimeInMs", 0),
@@ -87,7 +87,8 @@ fn metrics(report: &QueryReport) -> String {
     ];
     let mut text = String::new();
     for (name, nanos) in times {
-        text += &format!("{name}={:.2};", nanos as f64 / 1e6);
+        let hundredths = nanos.div_ceil(10_000);
+        text += &format!("{name}={}.{:02};", hundredths / 100, hundredths % 100);
     }
     for (name, count) in counts {
         text += &format!("{name}={count};");
@@ -112,12 +113,14 @@ fn key_index(container: &Container) -> Vec<IndexUse> {
 
 fn index_metrics(report: &QueryReport, key: &[IndexUse], form: IndexMetrics) -> String {
     let mut used: Vec<&IndexUse> = key.iter().collect();
-    for index in distinct(report, |leaf| &leaf.indexes_used) {
+    let by_partitions = report.leaves.iter().flat_map(|leaf| &leaf.indexes_used);
+    // What partitions have used is known exactly: it comes first, and for each index counts once.
+    for index in by_partitions.chain(&report.indexes_serving) {
         if !used.iter().any(|known| known.paths == index.paths) {
             used.push(index);
         }
     }
-    let missing = distinct(report, |leaf| &leaf.indexes_missing);
+    let missing: Vec<&IndexUse> = report.indexes_missing.iter().collect();
     match form {
         IndexMetrics::V1 => {
             let body = Object::new()
@@ -134,17 +137,6 @@ fn index_metrics(report: &QueryReport, key: &[IndexUse], form: IndexMetrics) -> 
             encode(&Value::from(body).to_json())
         }
     }
-}
-
-/// Each index once, in the order in which the partitions named them.
-fn distinct(report: &QueryReport, of: fn(&LeafReport) -> &Vec<IndexUse>) -> Vec<&IndexUse> {
-    let mut distinct: Vec<&IndexUse> = Vec::new();
-    for index in report.leaves.iter().flat_map(of) {
-        if !distinct.contains(&index) {
-            distinct.push(index);
-        }
-    }
-    distinct
 }
 
 fn entries(indexes: &[&IndexUse], composite: bool, entry: fn(&IndexUse) -> Object) -> Vec<Value> {
@@ -217,7 +209,7 @@ mod tests {
         };
         let leaf = LeafReport {
             indexes_used: vec![single("/pk/?")],
-            indexes_missing: vec![composite],
+            load_nanos: 1,
             documents_loaded: 4,
             document_bytes: 100,
             rows_out: 1,
@@ -228,6 +220,10 @@ mod tests {
             rows: 2,
             bytes: 50,
             total_nanos: 1_500_000,
+            compile_nanos: 300,
+            route_nanos: 10_001,
+            indexes_serving: vec![single("/pk/?"), single("/n/?")],
+            indexes_missing: vec![composite],
             ..QueryReport::default()
         }
     }
@@ -240,6 +236,14 @@ mod tests {
             pairs.filter(|pair| pair.0 == name).map(|pair| pair.1).collect::<Vec<_>>().join(",")
         };
         assert_eq!(value("totalExecutionTimeInMs"), "1.50");
+        for (name, expected) in [
+            ("queryCompileTimeInMs", "0.01"),
+            ("queryPhysicalPlanBuildTimeInMs", "0.02"),
+            ("documentLoadTimeInMs", "0.01"),
+            ("indexLookupTimeInMs", "0.00"),
+        ] {
+            assert_eq!(value(name), expected, "{name}");
+        }
         assert_eq!(value("retrievedDocumentCount"), "8");
         assert_eq!(value("retrievedDocumentSize"), "200");
         assert_eq!(value("outputDocumentCount"), "2");
@@ -254,9 +258,9 @@ mod tests {
             .unwrap();
         assert_eq!(
             String::from_utf8(bytes).unwrap(),
-            r#"{"UtilizedSingleIndexes":[{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexPreciseSet":false,"IndexImpactScore":"High"}]}"#
+            r#"{"UtilizedSingleIndexes":[{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"},{"FilterExpression":"","IndexSpec":"/n/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexPreciseSet":false,"IndexImpactScore":"High"}]}"#
         );
-        let expected = r#"{"UtilizedIndexes":{"SingleIndexes":[{"IndexSpec":"/pk/?"}],"CompositeIndexes":[]},"PotentialIndexes":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexImpactScore":"High"}]}}"#;
+        let expected = r#"{"UtilizedIndexes":{"SingleIndexes":[{"IndexSpec":"/pk/?"},{"IndexSpec":"/n/?"}],"CompositeIndexes":[]},"PotentialIndexes":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b DESC"],"IndexImpactScore":"High"}]}}"#;
         assert_eq!(index_metrics(&report(), &[], IndexMetrics::V2), encode(expected));
     }
 }

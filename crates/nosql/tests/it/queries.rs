@@ -245,6 +245,12 @@ fn a_plan_needs_the_clients_features_and_a_correct_query() {
         assert!(message.contains(text), "{message}");
     };
     refused(plan(&world, grouped).header(FEATURES, "OrderBy,Top"), "GroupBy");
+    let beyond = plan(&world, grouped).header(FEATURES, "OrderBy,Top").expect(400);
+    assert_eq!(beyond.header("x-ms-substatus"), Some("1004"));
+    let list = "SELECT VALUE MAKELIST(c.n) FROM c";
+    plan(&world, list).header(FEATURES, "Aggregate, MultipleAggregates").expect(200);
+    let beyond = plan(&world, list).header(FEATURES, "Aggregate, CompositeAggregate").expect(400);
+    assert_eq!(beyond.header("x-ms-substatus"), Some("1004"));
     refused(plan(&world, "SELEC * FROM c"), r#""code":"SC1001""#);
     // Some clients say that a request for a plan is a query as well.
     let also = plan(&world, "SELECT * FROM c").header("x-ms-documentdb-isquery", "True");
@@ -364,6 +370,69 @@ fn a_continuation_fits_the_clients_limit() {
 }
 
 #[test]
+fn a_continuation_of_no_length_is_refused() {
+    let world = filled("400");
+    let limit = "x-ms-documentdb-responsecontinuationtokenlimitinkb";
+    for (text, status) in [("0", 400), ("-1", 400), ("x", 400), ("1", 200)] {
+        let ask = query(&world, "SELECT * FROM c", "[]").key(r#"["k1"]"#);
+        ask.header(limit, text).expect(status);
+    }
+}
+
+#[test]
+fn a_filter_that_names_one_key_needs_no_plan() {
+    for (throughput, _) in PARTITIONS {
+        let world = filled(throughput);
+        for (text, expected) in [
+            ("select value c.n from c where c.pk = 'k3' order by c.n desc", "35 27 19 11 3"),
+            ("SELECT TOP 1 VALUE c.n FROM c WHERE c.pk = 'k3' ORDER BY c.n", "3"),
+            ("SELECT VALUE c.n FROM c WHERE c.pk = 'k3' ORDER BY c.n OFFSET 1 LIMIT 2", "11 19"),
+            ("SELECT DISTINCT VALUE c.even FROM c WHERE c.pk = 'k3'", "false"),
+            ("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k3'", "5"),
+            (
+                "SELECT c.pk, COUNT(1) AS n FROM c WHERE c.pk = 'k3' GROUP BY c.pk",
+                r#"{"pk":"k3","n":5}"#,
+            ),
+        ] {
+            assert_eq!(rows(&cross(&world, text).expect(200)), expected, "{text}");
+            assert_eq!(rows(&query(&world, text, "[]").expect(200)), expected, "{text}");
+        }
+        let by_parameter = "SELECT VALUE c.n FROM c WHERE c.pk = @tenant-id ORDER BY c.n";
+        let named = r#"[{"name":"@tenant-id","value":"k3"}]"#;
+        let found = query(&world, by_parameter, named).header(CROSS, "True").expect(200);
+        assert_eq!(rows(&found), "3 11 19 27 35");
+        for text in [
+            "SELECT MAX(c.n) FROM c WHERE c.pk = 'k3'",
+            "SELECT VALUE AVG(c.n) FROM c WHERE c.pk = 'k3'",
+            "SELECT COUNT(1) FROM c WHERE c.pk = 'k3'",
+        ] {
+            let answer = cross(&world, text).expect(400);
+            assert_eq!(answer.header("x-ms-substatus"), Some("1004"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_literal_may_have_control_characters_and_a_plan_says_them_again() {
+    let world = filled("30000");
+    let body = r#"{"id":"odd","pk":"odd","n":99,"text":"a\r\n\tb\u0001"}"#;
+    world.post(DOCS, body).key(r#"["odd"]"#).expect(201);
+    let text = "SELECT VALUE c.n FROM c WHERE c.text = 'a\r\n\tb\u{1}'";
+    assert_eq!(rows(&query(&world, text, "[]").key(r#"["odd"]"#).expect(200)), "99");
+    let ordered = format!("{text} ORDER BY c.n");
+    let plan = plan(&world, &ordered).expect(200).json();
+    let info = plan.get("queryInfo").unwrap();
+    let part = info.get("rewrittenQuery").and_then(Value::as_str).unwrap();
+    let part = part.replace("{documentdb-formattableorderbyquery-filter}", "true");
+    let found: usize = ranges(&world)
+        .iter()
+        .map(|id| query(&world, &part, "[]").header(RANGE, id).expect(200))
+        .map(|answer| answer.feed("Documents").len())
+        .sum();
+    assert_eq!(found, 1);
+}
+
+#[test]
 fn metrics_are_told_on_request() {
     for (throughput, _) in PARTITIONS {
         let world = filled(throughput);
@@ -377,6 +446,11 @@ fn metrics_are_told_on_request() {
             .expect(200);
         let metrics = told.header("x-ms-documentdb-query-metrics").unwrap();
         assert!(metrics.contains("outputDocumentCount=2;"), "{metrics}");
+        // So few items are scanned, but an index serves the filter.
+        let indexes = told.header("x-ms-cosmos-index-utilization").unwrap();
+        for index in ["%2Fpk%2F%3F", "%2Fn%2F%3F"] {
+            assert!(indexes.contains(index), "{indexes}");
+        }
         assert!(metrics.split(';').all(|pair| pair.matches('=').count() == 1), "{metrics}");
         let indexes = told.header("x-ms-cosmos-index-utilization").unwrap();
         assert!(indexes.starts_with("%7B%22UtilizedIndexes%22"), "{indexes}");

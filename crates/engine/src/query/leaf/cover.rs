@@ -90,8 +90,7 @@ pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
     }
 }
 
-/// `SELECT VALUE COUNT(1)` of a partition or of one partition key: there are counters. They count
-/// all items, so nobody may have kept one out of the index.
+/// `SELECT VALUE COUNT(1)` of a partition or of one partition key: there are counters.
 fn counted(leaf: &mut Leaf<'_>, is_whole: bool) -> Result<Option<Groups>> {
     let facts = leaf.query.facts();
     let counts = *leaf.query.access() == Access::All
@@ -99,10 +98,7 @@ fn counted(leaf: &mut Leaf<'_>, is_whole: bool) -> Result<Option<Groups>> {
     let is_one_key = leaf.whole_key().is_some_and(|key| {
         leaf.restrict.contains(&leaf.container.definition.partition_key.epk(&key))
     });
-    let former = &leaf.container.policies.former;
-    let automatic = leaf.container.definition.indexing.automatic()
-        && former.iter().all(|(_, policy)| policy.automatic());
-    if !counts || !automatic || !(is_whole || is_one_key) || leaf.items_excluded()? > 0 {
+    if !counts || !(is_whole || is_one_key) {
         return Ok(None);
     }
     let items = leaf.items_in_reach()?;

@@ -25,7 +25,7 @@ use super::places::{self, Led};
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
 use super::top::TopRows;
-use super::{Emit, End, Leaf, scan, sift};
+use super::{Emit, End, Leaf, Vain, scan, sift};
 use crate::keys;
 use crate::op::IndexUse;
 use crate::query::position::{ALL_ROWS, LeafRow, Order, Position, SortPosition};
@@ -62,8 +62,43 @@ pub(super) fn unordered(
     }
     match sift::stream(leaf, resumed, emit)? {
         Some(end) => Ok(end),
-        None => scan::stream(leaf, after, emit),
+        None => scan_as_paid(leaf, after, emit),
     }
+}
+
+/// Scans because that takes less time than the index. It must not cost more: items that an index
+/// would have passed over are not paid for.
+fn scan_as_paid(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
+    let before = (leaf.report.documents_loaded, leaf.report.document_bytes, leaf.report.rows_out);
+    let end = scan::stream(leaf, after, emit)?;
+    let facts = leaf.query.facts();
+    let loaded = leaf.report.documents_loaded - before.0;
+    let (documents, bytes) = match leaf.query.access() {
+        // An index that has the order leads to the rows that are wanted, and no further.
+        Access::All if facts.ordered && !facts.joins => {
+            let documents = loaded.saturating_sub(leaf.report.rows_out - before.2);
+            let bytes = u128::from(leaf.report.document_bytes - before.1);
+            let share = bytes * u128::from(documents) / u128::from(loaded.max(1));
+            (documents, u64::try_from(share).unwrap_or(0))
+        }
+        Access::All | Access::Nothing | Access::Unknown => (0, 0),
+        access => match leaf.vain.documents > 0 && access.is_exact() && is_served(leaf, access) {
+            true => (leaf.vain.documents, leaf.vain.bytes),
+            false => (0, 0),
+        },
+    };
+    leaf.report.spared_documents += documents;
+    leaf.report.spared_bytes += bytes;
+    leaf.vain = Vain::default();
+    Ok(end)
+}
+
+/// Are there indexes for all conditions?
+fn is_served(leaf: &Leaf<'_>, access: &Access) -> bool {
+    let served = leaf.container.served_policy();
+    let mut all = true;
+    access.visit(&mut |condition| all = all && served.indexes(&condition.path));
+    all
 }
 
 /// How many items a lookup may bring to be better than a scan; None if it cannot be.
@@ -80,6 +115,7 @@ fn worthwhile(leaf: &mut Leaf<'_>) -> Result<Option<u64>> {
 
 /// Asks the index, and notes in the report what was done.
 pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> Result<Found> {
+    let begun = leaf.moment();
     let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
     let deadline = || budget.check_whole_time();
     let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
@@ -99,6 +135,7 @@ pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> R
         used: &mut leaf.report.indexes_used,
     };
     let found = lookup.find(access)?;
+    leaf.report.lookup_nanos += leaf.since(begun);
     leaf.report.entries_scanned += reader.scanned;
     // The last to run comes first in a plan.
     steps.reverse();
@@ -169,9 +206,13 @@ pub(super) fn rows_by_rid(
     Ok(flow)
 }
 
-/// Refuses an order that no index has, as the service does.
+/// Refuses an order that no index has, as the service does. An index leads to items: it has no
+/// order of what a JOIN or a subquery makes of them.
 pub(super) fn check_order(leaf: &Leaf<'_>) -> Result<()> {
     let order = &leaf.query.facts().order;
+    if order.iter().any(|column| !column.is_of_item) {
+        return Err(refused(CORRELATED));
+    }
     let Some(paths) = paths_of(order) else { return Ok(()) };
     let served = leaf.container.served_policy();
     if paths.len() == 1 {
@@ -184,6 +225,7 @@ pub(super) fn check_order(leaf: &Leaf<'_>) -> Result<()> {
     }
 }
 
+const CORRELATED: &str = "Order-by over correlated collections is not supported.";
 const EXCLUDED: &str = "The index path corresponding to the specified order-by item is excluded.";
 const NO_COMPOSITE: &str = "The order by query does not have a corresponding composite index that \
                             it can be served from.";
@@ -209,7 +251,7 @@ pub(super) fn ordered(
     let place = sorted(after);
     let reach = leaf.items_in_reach()?;
     if reach <= leaf.budget.settings.scan_items {
-        return scan::stream(leaf, after, emit);
+        return scan_as_paid(leaf, after, emit);
     }
     let is_answered = is_answered_by_walk(leaf.query.access(), &paths);
     let after = match places::stream(leaf, place, emit)? {
@@ -353,7 +395,9 @@ impl Walking<'_, '_> {
         let loaded_before = leaf.report.documents_loaded;
         loop {
             let scanned = self.reader.scanned;
+            let begun = leaf.moment();
             let piece = self.walk.next(&mut self.reader, size)?;
+            leaf.report.lookup_nanos += leaf.since(begun);
             leaf.report.entries_scanned += self.reader.scanned - scanned;
             size = (size * 2).min(BATCH_MAX);
             let Some(piece) = piece else { return Ok(End::Exhausted) };
@@ -427,15 +471,13 @@ fn in_order(
 ) -> Result<ControlFlow<()>> {
     for item in items::fetch(leaf, rids)? {
         let (run, report) = (&mut leaf.run, &mut leaf.report);
-        let mut ordinal = 0;
         let mut flow = ControlFlow::Continue(());
         report.rows_evaluated += 1;
         run.rows(Document::new(item.text()?), &mut |row| {
             if !class.holds(row.keys.first()) {
                 return ControlFlow::Break(());
             }
-            let row = LeafRow::sorted(row, item.rid, ordinal);
-            ordinal = ordinal.saturating_add(1);
+            let row = LeafRow::sorted(row, item.rid);
             if is_after(order, &row, after) {
                 report.rows_out += 1;
                 flow = emit(row);
@@ -475,14 +517,12 @@ fn sort(
     let mut top = TopRows::new(order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
     for batch in rids.chunks(BATCH_MAX) {
         for item in items::fetch(leaf, batch)? {
-            let mut ordinal = 0;
             leaf.report.rows_evaluated += 1;
             leaf.run.rows(Document::new(item.text()?), &mut |row| {
                 if !class.holds(row.keys.first()) {
                     return ControlFlow::Break(());
                 }
-                top.offer(LeafRow::sorted(row, item.rid, ordinal));
-                ordinal = ordinal.saturating_add(1);
+                top.offer(LeafRow::sorted(row, item.rid));
                 ControlFlow::Continue(())
             })?;
         }
@@ -534,18 +574,13 @@ impl Leaf<'_> {
         Ok(u64::try_from(items).unwrap_or(0))
     }
 
-    /// How many items of the partition were written with the wish to stay out of the index.
-    pub(super) fn items_excluded(&self) -> Result<i64> {
-        self.counter(&keys::total(keys::Total::Excluded))
-    }
-
     /// The partition key, if the leaf is about one.
     pub(super) fn whole_key(&self) -> Option<PartitionKey> {
         let is_whole = self.only.len() == self.container.definition.partition_key.paths.len();
         is_whole.then(|| PartitionKey(self.only.to_vec()))
     }
 
-    fn counter(&self, key: &[u8]) -> Result<i64> {
+    pub(super) fn counter(&self, key: &[u8]) -> Result<i64> {
         match self.view.get(Space::Meta, key)? {
             Some(record) => Ok(counter(&record.value)?),
             None => Ok(0),

@@ -35,11 +35,18 @@ impl Item {
 /// The row of a query that gives items as they are, of one that passes its filter.
 pub(super) fn item_row(leaf: &mut Leaf<'_>, item: &Item) -> Result<Row> {
     leaf.report.rows_evaluated += 1;
-    Ok(Row { text: item.text()?.to_owned(), keys: Vec::new(), hash: 0 })
+    Ok(Row { text: item.text()?.to_owned(), keys: Vec::new(), hash: 0, ordinal: 0 })
 }
 
 /// The items with these rids, in this order, as far as the query may see them.
 pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
+    let begun = leaf.moment();
+    let items = fetch_now(leaf, rids);
+    leaf.report.load_nanos += leaf.since(begun);
+    items
+}
+
+fn fetch_now(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
     let wanted = keys::items_in(&leaf.restrict);
     let mut reached = Vec::with_capacity(rids.len());
     let mut item_keys = Vec::with_capacity(rids.len());

@@ -212,7 +212,7 @@ fn plain_rows(
 }
 
 fn bare_row(text: String) -> Row {
-    Row { text, keys: Vec::new(), hash: 0 }
+    Row { text, keys: Vec::new(), hash: 0, ordinal: 0 }
 }
 
 fn loaded_row(leaf: &mut Leaf<'_>, place: PlaceAt<'_>) -> Result<Option<Row>> {

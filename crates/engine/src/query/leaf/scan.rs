@@ -128,14 +128,14 @@ fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) ->
     walk.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
-        let mut ordinal = 0;
+        let mut shown: u32 = 0;
         leaf.report.rows_evaluated += 1;
         leaf.run.rows(Document::stored(item.body), &mut |row| {
-            top.offer(LeafRow::sorted(row, item.rid, ordinal));
-            ordinal = ordinal.saturating_add(1);
+            top.offer(LeafRow::sorted(row, item.rid));
+            shown = shown.saturating_add(1);
             ControlFlow::Continue(())
         })?;
-        check_shown(item, ordinal)?;
+        leaf.note_shown(item, shown)?;
         Ok(ControlFlow::Continue(()))
     })?;
     leaf.check_whole()?;
@@ -213,9 +213,12 @@ impl Walk {
         }
         let mut result = Ok(ControlFlow::Continue(()));
         let view = leaf.view;
+        let mut left = leaf.moment();
         view.walk(Space::Items, &self.range, Direction::Forward, &mut |key, value| {
+            leaf.report.load_nanos += leaf.since(left);
             leaf.report.entries_scanned += 1;
             result = show(leaf, key, value, see);
+            left = leaf.moment();
             match result {
                 Ok(flow) => flow,
                 Err(_) => ControlFlow::Break(()),
@@ -230,11 +233,13 @@ impl Walk {
         loop {
             let limit = ScanLimit { entries_max, bytes_max: BATCH_BYTES_MAX };
             entries_max = (entries_max * 2).min(BATCH_ENTRIES_MAX);
+            let begun = leaf.moment();
             let page = leaf.view.scan(Space::Index, &range, Direction::Forward, limit)?;
             leaf.report.entries_scanned += page.entries.len() as u64;
             let Some(last) = page.entries.last() else { return Ok(true) };
             range.start = Bound::Excluded(last.key.to_vec());
             let items = lead_to(leaf, &page.entries)?;
+            leaf.report.load_nanos += leaf.since(begun);
             for (entry, item) in page.entries.iter().zip(items) {
                 let flow = match item {
                     Some(value) => show(leaf, &entry.record.value, &value, see)?,
@@ -278,7 +283,7 @@ impl Walk {
             flow = emit(LeafRow { row, position: self.position_at(place, ordinal) });
             flow
         })?;
-        check_shown(item, ordinal)?;
+        leaf.note_shown(item, ordinal)?;
         Ok(flow)
     }
 
@@ -291,10 +296,17 @@ impl Walk {
     }
 }
 
-/// Fails if an item that gave rows is no text. Most items of a scan give none: what the filter did
-/// not look at of them is not read from memory at all.
-fn check_shown(item: &SeenItem<'_>, rows: u32) -> Result<()> {
-    if rows > 0 { item.text().map(|_| ()) } else { Ok(()) }
+impl Leaf<'_> {
+    /// Fails if an item that gave rows is no text. Most items of a scan give none: what the filter
+    /// did not look at of them is not read from memory at all.
+    fn note_shown(&mut self, item: &SeenItem<'_>, rows: u32) -> Result<()> {
+        if rows == 0 {
+            self.vain.documents += 1;
+            self.vain.bytes += item.body.len() as u64;
+            return Ok(());
+        }
+        item.text().map(|_| ())
+    }
 }
 
 /// Shows what is stored under a key.

@@ -100,8 +100,8 @@ mod tests {
     }
 
     fn row(key: u8, rid: u64, text_bytes: usize) -> LeafRow {
-        let row = Row { text: "x".repeat(text_bytes), keys: vec![vec![key]], hash: 0 };
-        LeafRow::sorted(row, rid, 0)
+        let row = Row { text: "x".repeat(text_bytes), keys: vec![vec![key]], hash: 0, ordinal: 0 };
+        LeafRow::sorted(row, rid)
     }
 
     fn places(rows: &[LeafRow]) -> Vec<(u8, u64)> {

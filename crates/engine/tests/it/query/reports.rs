@@ -57,6 +57,33 @@ fn the_same_work_has_the_same_price() {
 }
 
 #[test]
+fn a_scan_that_is_shorter_than_the_index_costs_no_more_than_it() {
+    let charge = |scan_items: u64, text: &str| {
+        let settings = partita_engine::QuerySettings { scan_items, ..Default::default() };
+        let bench = Bench::with_queries(settings);
+        fill(&bench, 400);
+        let Page { rows, report, .. } = page(&bench, global(text));
+        let serving: Vec<String> = report.indexes_serving.iter().map(|i| i.to_string()).collect();
+        (report.charge.0, serving.join(" "), rows)
+    };
+    for (text, indexes) in [
+        ("SELECT * FROM c WHERE c.n = 3", "/n/?"),
+        ("SELECT * FROM c WHERE c.n >= 50 AND c.n < 55", "/n/?"),
+        ("SELECT * FROM c WHERE c.n = 3 ORDER BY c.n", "/n/?"),
+        ("SELECT TOP 2 * FROM c ORDER BY c.n DESC", "/n/?"),
+        ("SELECT TOP 2 * FROM c ORDER BY c.m, c.n DESC", "/m ASC, /n DESC"),
+    ] {
+        let (scanned, serving, by_scan) = charge(200, text);
+        let (searched, _, by_index) = charge(0, text);
+        assert_eq!(sorted(by_scan), sorted(by_index), "{text}");
+        assert!(scanned <= searched + 0.01, "{text}: {scanned} and not {searched}");
+        assert!(serving.contains(indexes) || indexes.contains(','), "{text}: {serving}");
+    }
+    let (whole, _, _) = charge(200, "SELECT * FROM c WHERE c.n * 2 + c.m = 7");
+    assert!(whole > 25.0, "no index spares a look at sixty items: {whole}");
+}
+
+#[test]
 fn a_page_pays_for_what_it_looked_at() {
     let bench = filled(400);
     let few = run(&bench, scan_only(global("SELECT TOP 1 * FROM c"))).charge;

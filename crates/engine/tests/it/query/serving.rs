@@ -28,6 +28,90 @@ fn what_a_client_must_merge_goes_back_with_its_plan_however_few_partitions_there
 }
 
 #[test]
+fn a_filter_that_names_one_key_is_answered_whole_but_for_aggregates_other_than_counts() {
+    for throughput in THROUGHPUTS {
+        let bench = filled(throughput);
+        for text in [
+            "SELECT * FROM c WHERE c.pk = 'k1' ORDER BY c.id",
+            "SELECT * FROM c WHERE c.n > 1 AND c.pk = 'k1' ORDER BY c.n DESC",
+            "SELECT c.id, t FROM c JOIN t IN c.tags WHERE c.pk = 'k1' ORDER BY c.n",
+            "SELECT TOP 3 * FROM c WHERE c.pk = 'k1' ORDER BY c.n",
+            "SELECT VALUE c.n FROM c WHERE c.pk = 'k1' ORDER BY c.n OFFSET 1 LIMIT 3",
+            "SELECT DISTINCT c.m FROM c WHERE c.pk = 'k1'",
+            "SELECT c.m, COUNT(1) AS n FROM c WHERE c.pk = 'k1' GROUP BY c.m",
+            "SELECT c.m FROM c WHERE c.pk = 'k1' GROUP BY c.m",
+            "SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1'",
+            "SELECT VALUE COUNT(c.a) FROM c WHERE c.pk = 'k1'",
+            "SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'nobody'",
+        ] {
+            for cross_partition in [true, false] {
+                let query = QueryRequest { cross_partition, ..as_service(text) };
+                let found = all_in_pages(&bench, &query, 2);
+                assert_eq!(sorted(found.clone()), sorted(expected(&bench, text)), "{text}");
+                if text.contains("ORDER BY") {
+                    assert_eq!(found, expected(&bench, text), "{text}");
+                }
+            }
+        }
+        for text in [
+            "SELECT MAX(c.n) FROM c WHERE c.pk = 'k1'",
+            "SELECT VALUE SUM(c.n) FROM c WHERE c.pk = 'k1'",
+            "SELECT COUNT(1) FROM c WHERE c.pk = 'k1'",
+            "SELECT VALUE COUNTIF(c.n > 3) FROM c WHERE c.pk = 'k1'",
+            "SELECT c.m, AVG(c.n) AS a FROM c WHERE c.pk = 'k1' GROUP BY c.m",
+            "SELECT * FROM c WHERE c.pk IN ('k1', 'k2') ORDER BY c.id",
+            "SELECT * FROM c WHERE c.pk != 'k1' ORDER BY c.id",
+            "SELECT * FROM c WHERE c.pk = 'k1' OR c.n = 1 ORDER BY c.id",
+        ] {
+            let kind = error(&run(&bench, as_service(text)));
+            assert!(matches!(kind, ErrorKind::NotServedDirectly { .. }), "{text}: {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn all_values_of_a_hierarchical_key_make_one_key() {
+    let bench = Bench::new();
+    let key = r#""partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}"#;
+    bench.make_container(30_000, key);
+    for n in 0..20 {
+        let body = format!(r#"{{"id":"i{n}","t":"t{}","u":{},"n":{n}}}"#, n % 2, n % 5);
+        bench.create(&body).result.unwrap();
+    }
+    let one = "SELECT VALUE c.n FROM c WHERE c.t = 't1' AND c.u = 3 ORDER BY c.n DESC";
+    assert_eq!(all(&bench, &as_service(one)), ["13", "3"]);
+    let begin = "SELECT VALUE c.n FROM c WHERE c.t = 't1' ORDER BY c.n DESC";
+    let kind = error(&run(&bench, as_service(begin)));
+    assert!(matches!(kind, ErrorKind::NotServedDirectly { .. }), "{kind:?}");
+}
+
+#[test]
+fn an_order_of_what_a_join_or_a_subquery_makes_is_refused() {
+    for throughput in THROUGHPUTS {
+        let bench = filled(throughput);
+        for text in [
+            "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY t",
+            "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.m, t",
+            "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY t, c.m DESC",
+            "SELECT VALUE t FROM t IN c.tags ORDER BY t.x",
+            "SELECT VALUE s FROM c JOIN (SELECT VALUE c.n) s ORDER BY s",
+            "SELECT VALUE s FROM c JOIN (SELECT c.n AS k, c.m) s ORDER BY s.m, s.k",
+        ] {
+            for query in [global(text), scan_only(global(text))] {
+                assert_eq!(error(&run(&bench, query)), ErrorKind::BadRequest, "{text}");
+            }
+        }
+        for text in [
+            "SELECT c.id, t FROM c JOIN t IN c.tags ORDER BY c.n",
+            "SELECT c.id, t FROM c JOIN t IN c.tags ORDER BY c.m, c.n DESC",
+            "SELECT c.id, s FROM c JOIN (SELECT VALUE c.n) s ORDER BY c.n DESC",
+        ] {
+            assert_eq!(all(&bench, &global(text)), expected(&bench, text), "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_only_range_is_answered_like_the_whole() {
     let bench = filled(400);
     for text in MERGED {
@@ -103,7 +187,7 @@ fn a_plan_is_made_without_a_look_at_the_items() {
     let Ok(Outcome::Plan { plan }) = reply.result else { panic!("{reply:?}") };
     assert!(plan.get("queryInfo").is_some() && plan.get("queryRanges").is_some());
     let reply = bench.run(request("SELECT VALUE COUNT(1) FROM c", Some("OrderBy")));
-    assert_eq!(error(&reply), ErrorKind::BadRequest, "the client does not know aggregates");
+    assert_eq!(error(&reply), ErrorKind::PlanNotSupported, "the client does not know aggregates");
     let reply = bench.run(request("SELEC", None));
     assert_eq!(error(&reply), ErrorKind::BadRequest);
 }

@@ -74,6 +74,55 @@ fn a_place_in_an_order_is_one_under_another_filter_too() {
 }
 
 #[test]
+fn a_place_among_the_rows_of_a_join_is_one_under_another_filter_too() {
+    for throughput in THROUGHPUTS {
+        let bench = filled(throughput);
+        let joined = |filter: &str, order: &str| {
+            global(&format!(
+                "SELECT c.m, c.id, t, u FROM c JOIN t IN c.tags JOIN u IN c.tags WHERE {filter} \
+                 ORDER BY {order}"
+            ))
+        };
+        for (order, at_or_behind) in [("c.m", ">="), ("c.m DESC", "<=")] {
+            let whole = all(&bench, &joined("t != 't1'", order));
+            // Pages end in the middle of an item's rows, and of the items with one value.
+            for rows_max in [1, 2, 3, 7] {
+                let (mut rows, mut query) = (Vec::new(), joined("t != 't1'", order));
+                loop {
+                    query.page.items_max = Some(rows_max);
+                    let got = page(&bench, query);
+                    rows.extend(got.rows);
+                    let Some(token) = got.continuation else { break };
+                    let last = json(rows.last().unwrap()).get("m").unwrap().to_json();
+                    let resumed = format!("(t != 't1') AND (c.m {at_or_behind} {last})");
+                    query = continued(joined(&resumed, order), &token);
+                }
+                assert_eq!(rows, whole, "{order}, {rows_max} on a page");
+            }
+            // Rows are counted as FROM makes them: a filter that leaves fewer skips none.
+            let mut wide = all(&bench, &joined("true", order));
+            let is_same = |row: &String| text(&json(row), "t") == text(&json(row), "u");
+            let inside = 1 + wide.iter().position(|row| !is_same(row)).unwrap();
+            let mut first = joined("true", order);
+            first.page.items_max = Some(inside);
+            let got = page(&bench, first);
+            let token = got.continuation.unwrap();
+            let last = json(&got.rows[inside - 1]);
+            let narrow = format!("t = u OR c.id != '{}'", text(&last, "id"));
+            wide.drain(..inside);
+            let kept = |row: &&String| is_same(row) || text(&json(row), "id") != text(&last, "id");
+            let expected: Vec<&String> = wide.iter().filter(kept).collect();
+            let rest = page(&bench, continued(joined(&narrow, order), &token)).rows;
+            assert!(rest.len() > 3 && expected.len() < wide.len(), "{order}");
+            assert_eq!(rest.iter().collect::<Vec<_>>(), expected[..rest.len()], "{order}");
+            // Another FROM makes other rows.
+            let other = global(&format!("SELECT t FROM c JOIN t IN c.tags ORDER BY {order}"));
+            assert_eq!(error(&run(&bench, continued(other, &token))), ErrorKind::BadRequest);
+        }
+    }
+}
+
+#[test]
 fn a_token_is_good_for_its_query_only() {
     let bench = filled(30_000);
     bench.create_container("other", 30_000, KEY_PK).result.unwrap();

@@ -1,6 +1,6 @@
 //! What a query sees of what is stored, and at which moment.
 
-use partita_engine::{Context, Indexing, QueryRequest};
+use partita_engine::{Context, Indexing, QueryRequest, QuerySettings};
 use partita_model::ErrorKind;
 
 use super::*;
@@ -30,21 +30,38 @@ fn expired_items_are_not_seen() {
 }
 
 #[test]
-fn items_outside_of_the_index_are_not_seen() {
-    let bench = Bench::new();
-    bench.make_container(30_000, KEY_PK);
-    for n in 0..10 {
-        let mut new = item(&format!(r#"{{"id":"i{n}","pk":{n},"n":{n}}}"#), None);
-        if n % 2 == 0 {
-            new.indexing = Indexing::Exclude;
-        }
-        bench.run(Op::CreateItem { container: path(), item: new }).result.unwrap();
-    }
-    for text in
-        ["SELECT * FROM c", "SELECT * FROM c WHERE c.n < 100", "SELECT * FROM c ORDER BY c.n"]
-    {
-        for query in [global(text), scan_only(global(text))] {
-            assert_eq!(all(&bench, &query).len(), 5, "{text}");
+fn items_that_are_to_stay_out_of_the_index_are_seen() {
+    for throughput in THROUGHPUTS {
+        for scan_items in [0, 200] {
+            let settings = QuerySettings { scan_items, ..QuerySettings::default() };
+            let mut bench = Bench::with_queries(settings);
+            bench.make_container(throughput, KEY_PK);
+            for n in 0..10 {
+                let mut new = item(&format!(r#"{{"id":"i{n}","pk":{n},"n":{n}}}"#), None);
+                if n % 2 == 0 {
+                    new.indexing = Indexing::Exclude;
+                }
+                bench.run(Op::CreateItem { container: path(), item: new }).result.unwrap();
+            }
+            bench.patch("i4", "[4]", r#"[{"op":"set","path":"/n","value":40}]"#).result.unwrap();
+            for _ in 0..2 {
+                for (text, rows) in [
+                    ("SELECT * FROM c", 10),
+                    ("SELECT * FROM c WHERE c.n < 100", 10),
+                    ("SELECT * FROM c WHERE c.n = 40", 1),
+                    ("SELECT * FROM c ORDER BY c.n", 10),
+                    ("SELECT DISTINCT VALUE c.n FROM c", 10),
+                    ("SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n", 10),
+                ] {
+                    for query in [global(text), scan_only(global(text))] {
+                        assert_eq!(all(&bench, &query).len(), rows, "{text}");
+                    }
+                }
+                assert_eq!(all(&bench, &global("SELECT VALUE COUNT(1) FROM c")), ["10"]);
+                assert_eq!(all(&bench, &global("SELECT VALUE MAX(c.n) FROM c")), ["40"]);
+                bench.assert_whole();
+                bench = bench.reopened();
+            }
         }
     }
 }

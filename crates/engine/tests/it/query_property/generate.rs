@@ -342,9 +342,12 @@ fn joined(random: &mut Random) -> Asked {
         ),
         3 => {
             let direction = random.pick(&["ASC", "DESC"]);
+            let filter = match random.one_in(2) {
+                true => simple(random),
+                false => format!("t != {} AND {}", scalar(random), simple(random)),
+            };
             let text = format!(
-                "SELECT c.id, t, [[c.k]] AS keys FROM c JOIN t IN c.tags WHERE {} ORDER BY c.k {direction}",
-                simple(random)
+                "SELECT c.id, t, [[c.k]] AS keys FROM c JOIN t IN c.tags WHERE {filter} ORDER BY c.k {direction}"
             );
             return Asked { text, kind: Kind::Ordered };
         }

@@ -7,8 +7,8 @@ mod generate;
 use std::collections::BTreeMap;
 
 use partita_engine::{
-    Maintenance, MaintenanceBudget, Op, Outcome, PageRequest, PlanHint, QueryRequest,
-    QuerySettings, Scope,
+    Indexing, Maintenance, MaintenanceBudget, NewItem, Op, Outcome, PageRequest, PlanHint,
+    QueryRequest, QuerySettings, Scope,
 };
 use partita_model::{ErrorKind, ItemRid, Value};
 use partita_query::{Query, ScopeSettings, evaluate};
@@ -65,13 +65,8 @@ impl World {
             bench
         });
         let items = 5 + random.below(35);
-        for id in 0..items {
-            let body = generate::item(&mut random, id);
-            for bench in &benches {
-                bench.create(&body).result.unwrap();
-            }
-        }
         let mut world = World { random, seed, benches, policy, items };
+        (0..items).for_each(|id| world.write(id));
         world.disturb();
         world
     }
@@ -80,11 +75,23 @@ impl World {
     fn disturb(&mut self) {
         for id in 0..self.items {
             if self.random.one_in(4) {
-                let body = generate::item(&mut self.random, id);
-                for bench in &self.benches {
-                    bench.upsert(&body, None).result.unwrap();
-                }
+                self.write(id);
             }
+        }
+    }
+
+    /// Some writes want their item to stay out of the index: it is found all the same.
+    fn write(&mut self, id: usize) {
+        let body = generate::item(&mut self.random, id);
+        let indexing = match self.random.below(5) {
+            0 => Indexing::Exclude,
+            1 => Indexing::Include,
+            _ => Indexing::ByPolicy,
+        };
+        for bench in &self.benches {
+            let item = NewItem { indexing, ..item(&body, None) };
+            let op = Op::UpsertItem { container: path(), item, condition: None };
+            bench.run(op).result.unwrap();
         }
     }
 
@@ -146,12 +153,16 @@ impl World {
     fn pages(&mut self, which: usize, asked: &Asked, hint: PlanHint, change: bool) -> Answer {
         let largest = if self.random.one_in(3) { 4 } else { 40 };
         let page_rows = 1 + self.random.below(largest);
-        let (mut rows, mut continuation) = (Vec::new(), None);
+        let (mut rows, mut continuation) = (Vec::<String>::new(), None);
         for page in 0.. {
             if change && page == 1 {
                 self.change_policy();
             }
-            let mut request = QueryRequest::new(asked.text.as_str());
+            let text = match rows.last() {
+                Some(last) if self.random.one_in(2) => resumed(&asked.text, last),
+                _ => asked.text.clone(),
+            };
+            let mut request = QueryRequest::new(text);
             request.plan_hint = hint;
             request.page = PageRequest { items_max: Some(page_rows), continuation };
             let op = Op::Query { container: path(), query: Box::new(request) };
@@ -210,6 +221,21 @@ fn items_by_age(bench: &Bench) -> Vec<String> {
         items.iter().map(|item| String::from_utf8(item.0.to_vec()).unwrap()).collect();
     items.sort_by_key(|item| ItemRid::parse(&text(&json(item), "_rid")).unwrap().item);
     items
+}
+
+/// The query with a filter as clients put it in that go on behind a row on their own: it drops what
+/// comes before. Only where rows of a JOIN are ordered by one number.
+fn resumed(text: &str, last: &str) -> String {
+    let Some((begin, order)) = text.split_once(" ORDER BY c.k ") else { return text.to_owned() };
+    let Some((begin, filter)) = begin.split_once("JOIN t IN c.tags WHERE ") else {
+        return text.to_owned();
+    };
+    let keys = keys_of(last);
+    let at = keys.trim_matches(['[', ']', ',']);
+    let operator = if order == "ASC" { ">=" } else { "<=" };
+    format!(
+        "{begin}JOIN t IN c.tags WHERE ({filter}) AND (c.k {operator} {at}) ORDER BY c.k {order}"
+    )
 }
 
 /// The query without TOP, OFFSET and LIMIT.

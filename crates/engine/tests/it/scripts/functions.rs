@@ -72,6 +72,34 @@ fn a_query_that_calls_what_is_not_there_or_fails_is_refused() {
 }
 
 #[test]
+fn a_function_that_is_not_there_is_missed_when_it_is_called() {
+    for (_, throughput) in PARTITIONS {
+        let (bench, _) = scripted(unthrottled());
+        bench.make_container(throughput, KEY_PK);
+        script(create(&bench, ScriptKind::Function, "inc", r#"["add",1]"#));
+        let texts = [
+            "SELECT VALUE udf.nobody(c.n) FROM c",
+            "SELECT * FROM c WHERE udf.nobody(c.n) > udf.inc(1)",
+            "SELECT VALUE c.n FROM c WHERE udf.nobody(c.n) ORDER BY c.n",
+        ];
+        for hint in [PlanHint::Best, PlanHint::ScanOnly] {
+            for text in texts {
+                assert_eq!(query(&bench, text, hint), Ok(vec![]), "{text}");
+            }
+        }
+        let without_items = query(&bench, "SELECT VALUE udf.nobody(1)", PlanHint::Best);
+        assert_eq!(without_items, Err(ErrorKind::BadRequest));
+        bench.create(r#"{"id":"1","pk":"a","n":1}"#).result.unwrap();
+        for text in texts {
+            let called = query(&bench, text, PlanHint::Best);
+            assert_eq!(called, Err(ErrorKind::BadRequest), "{text}");
+        }
+        let none_pass = "SELECT VALUE udf.nobody(c.n) FROM c WHERE c.n > udf.inc(1)";
+        assert_eq!(query(&bench, none_pass, PlanHint::Best), Ok(vec![]));
+    }
+}
+
+#[test]
 fn queries_inside_procedures_call_functions_too() {
     let (bench, _) = scripted(unthrottled());
     bench.make_container(30_000, KEY_PK);

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use partita_model::{Error, Result, ScriptKind};
+use partita_model::{Error, Result, ScriptKind, Value};
 use partita_query::Functions;
 
 use crate::catalog::Container;
 use crate::database::Database;
 
 impl Database {
-    /// The functions of these names, ready to be called; None if a query calls none.
+    /// The functions of these names, ready to be called; None if a query calls none. That one is
+    /// missing shows when it is called: a query that has no item to call it for does without.
     pub(crate) fn functions(
         &self,
         container: &Container,
@@ -20,16 +21,34 @@ impl Database {
         }
         let runtime = self.script_runtime(ScriptKind::Function)?;
         let catalog = self.catalog.current();
-        let script = |name: &String| {
-            let found = catalog.script_by_name(container.rid, ScriptKind::Function, name);
-            found.map(|script| script.to_script()).ok_or_else(|| {
-                Error::bad_request(format!(
-                    "The query calls the user-defined function '{name}', which the container does \
-                     not have"
-                ))
-            })
-        };
-        let scripts = names.iter().map(script).collect::<Result<_>>()?;
-        Ok(Some(runtime.functions(scripts)))
+        let (mut scripts, mut missing) = (Vec::new(), Vec::new());
+        for name in names {
+            match catalog.script_by_name(container.rid, ScriptKind::Function, name) {
+                Some(script) => scripts.push(script.to_script()),
+                None => missing.push(name.clone()),
+            }
+        }
+        let there = runtime.functions(scripts);
+        Ok(Some(match missing.is_empty() {
+            true => there,
+            false => Arc::new(SomeMissing { there, missing }),
+        }))
+    }
+}
+
+/// The functions of a query of which the container does not have all.
+struct SomeMissing {
+    there: Arc<dyn Functions>,
+    missing: Vec<String>,
+}
+
+impl Functions for SomeMissing {
+    fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>> {
+        if !self.missing.iter().any(|missing| missing == name) {
+            return self.there.call(name, arguments);
+        }
+        Err(Error::bad_request(format!(
+            "The query calls the user-defined function '{name}', which the container does not have"
+        )))
     }
 }
