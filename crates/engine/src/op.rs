@@ -357,8 +357,8 @@ pub struct NewItem {
     pub indexing: Indexing,
 }
 
-/// What a write says of its item and the index. It is remembered, and changes nothing: every item is
-/// indexed as the container's policy has it, so that every query finds it.
+/// What a write says of its item and the index. It is remembered, and changes nothing: every item
+/// is indexed as the container's policy has it, so that every query finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indexing {
     /// Nothing: as the container's policy says.

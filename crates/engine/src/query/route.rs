@@ -8,8 +8,8 @@
 //! one partition, and rows of several partitions one partition after the other. It does not merge:
 //! an ORDER BY, an aggregate and the like over several partitions, or over a whole container,
 //! however many it has, go back to the client with a plan of how to merge what the single
-//! partitions answer. It decides by what the request names. Only where the request names nothing and
-//! the filter pins one partition key it answers as well, for clients that cannot merge; but an
+//! partitions answer. It decides by what the request names. Only where the request names nothing
+//! and the filter pins one partition key it answers as well, for clients that cannot merge; but an
 //! aggregate other than COUNT stays with the client, as some clients make another result of it.
 
 use partita_model::{EpkRange, Error, KeyPart, PartitionKeyHeader, Result};

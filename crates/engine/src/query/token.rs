@@ -13,8 +13,8 @@
 //!
 //! Clients that merge go on in an order with a filter that excludes what they have seen, and with
 //! the token of a page without it. A place in an order of items is a place whatever the filter, so
-//! there the columns of the order stand for the text, and with a JOIN the FROM clause: an item's rows
-//! are counted as that makes them, not as the filter leaves them.
+//! there the columns of the order stand for the text, and with a JOIN the FROM clause: an item's
+//! rows are counted as that makes them, not as the filter leaves them.
 //!
 //! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
 

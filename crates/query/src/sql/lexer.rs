@@ -195,7 +195,7 @@ impl<'a> Lexer<'a> {
                     Some(character) => value.push(character),
                     None => return Err(self.bad_string(start)),
                 },
-                // Line breaks and other control characters as well: JSON forbids them, SQL does not.
+                // Control characters as well: JSON forbids them, SQL does not.
                 Some(c) => value.push(c),
                 None => return Err(self.bad_string(start)),
             }

@@ -278,7 +278,7 @@ fn a_plan_beyond_the_client_is_refused_by_the_names_of_what_is_missing() {
     ] {
         assert_missing(text, PYTHON, missing);
     }
-    // Lists and sets are merged by clients that merge several aggregates, whether they say so or not.
+    // Clients that merge several aggregates merge lists and sets, whether they say so or not.
     for text in ["SELECT VALUE MAKELIST(c.x) FROM c", "SELECT VALUE MAKESET(c.x) FROM c"] {
         assert_missing(text, "Aggregate, GroupBy, MultipleAggregates", "");
         assert_missing(text, "Aggregate, ListAndSetAggregate", "");

@@ -6,9 +6,9 @@
 //! business. It is told how many rows can be used, and gives up its turn when it has looked at much
 //! without finding them.
 //!
-//! What a query never sees: items that have expired, and items of other partition keys that share an
-//! EPK. Where a former version kept items out of the index, it does not tell of them: `left_out.rs`
-//! has such partitions scanned.
+//! What a query never sees: items that have expired, and items of other partition keys that share
+//! an EPK. Where a former version kept items out of the index, it does not tell of them:
+//! `left_out.rs` has such partitions scanned.
 //!
 //! There are several ways to the same rows:
 //!
