@@ -237,8 +237,8 @@ fn auth_message(error: AuthError) -> String {
 mod tests {
     use super::*;
 
-    fn every_kind() -> [ErrorKind; 29] {
-        [
+    fn every_kind() -> Vec<ErrorKind> {
+        vec![
             ErrorKind::BadRequest,
             ErrorKind::PartitionKeyMismatch,
             ErrorKind::ContainerRidMismatch,
