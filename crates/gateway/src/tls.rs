@@ -30,6 +30,9 @@ pub enum CertificateSource {
     Files { certificate: PathBuf, key: PathBuf },
     /// Made by us and kept in this directory as `cert.pem` and `key.pem`.
     Kept { directory: PathBuf },
+    /// The same in a place that other servers use at the same time, and that may not be writable:
+    /// then the certificate is for this run only.
+    Shared { directory: PathBuf },
     /// Made by us for this run only.
     Memory,
 }
@@ -79,10 +82,16 @@ impl Certificate {
         match source {
             CertificateSource::Files { certificate, key } => open_files(certificate, key),
             CertificateSource::Kept { directory } => open_kept(directory, names, now_unix_seconds),
-            CertificateSource::Memory => {
-                let made = Pair::make(names, now_unix_seconds)?;
-                made.certificate(None).map_err(TlsError::Make)
+            CertificateSource::Shared { directory } => {
+                match open_shared(directory, names, now_unix_seconds) {
+                    Err(error) => {
+                        tracing::warn!("the certificate is for this run only: {error}");
+                        open_in_memory(names, now_unix_seconds)
+                    }
+                    opened => opened,
+                }
             }
+            CertificateSource::Memory => open_in_memory(names, now_unix_seconds),
         }
     }
 
@@ -111,25 +120,59 @@ fn open_files(certificate: &Path, key: &Path) -> Result<Certificate, TlsError> {
         .map_err(|reason| TlsError::Unusable { path: certificate.to_path_buf(), reason })
 }
 
+fn open_in_memory(names: &[String], now: u64) -> Result<Certificate, TlsError> {
+    Pair::make(names, now)?.certificate(None).map_err(TlsError::Make)
+}
+
 fn open_kept(directory: &Path, names: &[String], now: u64) -> Result<Certificate, TlsError> {
-    let (certificate_path, key_path) = (directory.join("cert.pem"), directory.join("key.pem"));
-    if let (Ok(certificate), Ok(key)) = (fs::read(&certificate_path), fs::read(&key_path)) {
-        let pair = Pair { certificate, key };
-        match pair.still_serves(names, now) {
-            Ok(()) => {
-                let kept = pair.certificate(Some(certificate_path.clone()));
-                if let Ok(kept) = kept {
-                    return Ok(kept);
-                }
-                tracing::warn!("the kept certificate does not fit its key: making a new one");
-            }
-            Err(reason) => {
-                tracing::info!(
-                    "the kept certificate no longer serves ({reason}): making a new one"
-                );
-            }
-        }
+    match find_kept(directory, names, now) {
+        Some(kept) => Ok(kept),
+        None => make_kept(directory, names, now),
     }
+}
+
+/// A new pair is made beside its place and moved there whole: of servers that start at the same
+/// time one is first, and the others take what that has left.
+fn open_shared(directory: &Path, names: &[String], now: u64) -> Result<Certificate, TlsError> {
+    if let Some(kept) = find_kept(directory, names, now) {
+        return Ok(kept);
+    }
+    let own = directory.with_extension(format!("{}.new", std::process::id()));
+    let moved = make_kept(&own, names, now).map(|_| {
+        if fs::rename(&own, directory).is_err() && find_kept(directory, names, now).is_none() {
+            // What is there serves no more.
+            drop(fs::remove_dir_all(directory));
+            drop(fs::rename(&own, directory));
+        }
+    });
+    drop(fs::remove_dir_all(&own));
+    moved?;
+    find_kept(directory, names, now).ok_or_else(|| TlsError::Unusable {
+        path: directory.to_path_buf(),
+        reason: "other servers change it all the time".to_owned(),
+    })
+}
+
+/// The certificate in a directory, if it is one that serves.
+fn find_kept(directory: &Path, names: &[String], now: u64) -> Option<Certificate> {
+    let (certificate_path, key_path) = (directory.join("cert.pem"), directory.join("key.pem"));
+    let (Ok(certificate), Ok(key)) = (fs::read(&certificate_path), fs::read(&key_path)) else {
+        return None;
+    };
+    let pair = Pair { certificate, key };
+    if let Err(reason) = pair.still_serves(names, now) {
+        tracing::info!("the kept certificate no longer serves ({reason}): making a new one");
+        return None;
+    }
+    let kept = pair.certificate(Some(certificate_path)).ok();
+    if kept.is_none() {
+        tracing::warn!("the kept certificate does not fit its key: making a new one");
+    }
+    kept
+}
+
+fn make_kept(directory: &Path, names: &[String], now: u64) -> Result<Certificate, TlsError> {
+    let (certificate_path, key_path) = (directory.join("cert.pem"), directory.join("key.pem"));
     let pair = Pair::make(names, now)?;
     let failed = |source| TlsError::Write { path: directory.to_path_buf(), source };
     fs::create_dir_all(directory).map_err(failed)?;

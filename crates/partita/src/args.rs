@@ -68,11 +68,26 @@ pub(crate) enum Command {
     /// Run scripts for the server that started this process.
     #[command(name = script_worker::COMMAND, hide = true)]
     ScriptWorker,
+    /// Say how to trust the server's certificate: on Linux, Windows and macOS, in Java, Node,
+    /// Python and .NET.
+    Trust(TrustArgs),
     /// Change the account's keys.
     Keys(KeysArgs),
     /// Print a token for trying roles (--access-file) without an identity provider; the first time,
     /// make the access file.
     DevToken(DevTokenArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// The server whose certificate it is
+    #[arg(
+        long,
+        env = "PARTITA_URL",
+        value_name = "URL",
+        default_value = "https://localhost:8081/"
+    )]
+    pub(crate) url: String,
 }
 
 #[derive(Debug, Args)]
@@ -305,8 +320,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_PUBLIC_ENDPOINT", value_name = "URL")]
     pub(crate) public_endpoint: Option<String>,
 
-    /// Where data and the TLS certificate are kept [default: ./partita-data; none with
-    /// --store memory]
+    /// Where data and the TLS certificate are kept [default: ./partita-data; with --store memory
+    /// none, and the certificate is in the user's cache directory]
     #[arg(long, env = "PARTITA_DATA_DIR", value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
 
@@ -515,11 +530,13 @@ pub(crate) struct KeyArgs {
     pub(crate) access_file: Option<PathBuf>,
 }
 
-/// The certificate. Without these a self-signed one is made and kept in the data directory.
+/// The certificate. Without these a self-signed one is made and kept in the data directory, or in
+/// the user's cache directory if there is none.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsArgs {
-    /// Your own certificate chain (PEM) [default: a self-signed one, kept in the data directory]
+    /// Your own certificate chain (PEM) [default: a self-signed one, kept in the data directory or
+    /// the user's cache directory; `partita trust` says how to trust it]
     #[arg(long, env = "PARTITA_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 

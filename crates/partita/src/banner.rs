@@ -76,6 +76,7 @@ impl Banner<'_> {
             ("Connection", format!("AccountEndpoint={https};AccountKey={key};")),
             ("Data", data),
             ("Certificate", certificate),
+            ("Trust it", "partita trust says how".to_string()),
             ("Stop", format!("Ctrl-C, or kill {}", std::process::id())),
         ];
         let mut text = format!("Partita {} is ready ({} ms)\n", self.version, self.startup_ms);

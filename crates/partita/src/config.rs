@@ -1,5 +1,6 @@
 //! What was typed, understood: addresses and files, checked before anything starts.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -261,7 +262,20 @@ fn certificate(args: &TlsArgs, data_dir: Option<&PathBuf>) -> CertificateSource 
             CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }
         }
         (_, _, Some(directory)) => CertificateSource::Kept { directory: directory.join("tls") },
-        (_, _, None) => CertificateSource::Memory,
+        (_, _, None) => match user_cache(|name| std::env::var_os(name)) {
+            Some(cache) => CertificateSource::Shared { directory: cache.join("partita/tls") },
+            None => CertificateSource::Memory,
+        },
+    }
+}
+
+/// Where this system's users keep what programs can make again.
+fn user_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    match std::env::consts::OS {
+        "windows" => path("LOCALAPPDATA"),
+        "macos" => path("HOME").map(|home| home.join("Library/Caches")),
+        _ => path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache"))),
     }
 }
 
@@ -346,9 +360,23 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn the_users_cache_is_where_the_system_says() {
+        let of = |pairs: &[(&str, &str)]| {
+            let find = |name: &str| pairs.iter().find(|(known, _)| *known == name);
+            user_cache(|name| find(name).map(|(_, value)| OsString::from(value)))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("HOME", "/h")]), Some("/h/.cache".into()));
+        assert_eq!(of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Some("/c".into()));
+        assert_eq!(of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "c")]), Some("/h/.cache".into()));
+    }
+
+    #[test]
     fn a_memory_store_keeps_nothing_unless_told_where() {
         let memory = config(&["--store", "memory"]).unwrap();
-        assert_eq!(memory.certificate, CertificateSource::Memory);
+        let kept_with_data = matches!(memory.certificate, CertificateSource::Kept { .. });
+        assert!(!kept_with_data, "{:?}", memory.certificate);
         assert!(memory.store.directory().is_none());
         let kept = config(&["--store", "memory", "--data-dir", "/x"]).unwrap();
         assert_eq!(kept.certificate, CertificateSource::Kept { directory: "/x/tls".into() });

@@ -3,6 +3,7 @@
 //! - `args.rs`: what can be typed; `config.rs`: what it means;
 //! - `serve.rs`: the server's life from opening the store to closing it;
 //! - `banner.rs`: what a user sees when it is ready; `healthcheck.rs`: is it?
+//! - `trust_guide.rs`: how to trust the certificate;
 //! - `alerts.rs`: what should be told without being asked; `metrics.rs`: what is when asked;
 //! - `check.rs`: is what is stored whole?
 //! - `script_worker.rs`: processes in which the server has scripts run;
@@ -32,6 +33,7 @@ mod script_worker;
 mod serve;
 mod system;
 mod trust;
+mod trust_guide;
 
 use std::process::ExitCode;
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Some(Command::Admin(args)) => cli::admin(&args.command, clock),
         Some(Command::Bench(args)) => bench::run(&args, clock),
         Some(Command::Advise(args)) => cli::advise(&args, clock),
+        Some(Command::Trust(args)) => trust_guide::run(&args),
         Some(Command::Keys(args)) => match &args.command {
             KeysCommand::Rotate(args) => keys::rotate(args),
         },

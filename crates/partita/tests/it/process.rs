@@ -33,6 +33,8 @@ pub(crate) fn partita(directory: &Directory, arguments: &[&str]) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PARTITA_")) {
         command.env_remove(name);
     }
+    // What servers without a data directory leave is not left in the home of who runs the tests.
+    command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("user-cache"));
     command.args(arguments).current_dir(&directory.0);
     command
 }
@@ -56,11 +58,12 @@ impl Process {
     /// Starts a server on a free port and waits for its ready line.
     pub(crate) fn start(directory: &Directory, arguments: &[&str]) -> Process {
         let always = ["--listen", "0", "--log-format", "json"];
-        let mut child = partita(directory, &[&always, arguments].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Process::of(&mut partita(directory, &[&always, arguments].concat()))
+    }
+
+    /// Starts this one, which shall have said that it listens on any port and logs JSON.
+    pub(crate) fn of(command: &mut Command) -> Process {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = child.stderr.take().unwrap();
         let log = thread::Builder::new().spawn(move || {
             let mut log = String::new();

@@ -1,6 +1,7 @@
 //! Starting: what is printed, what is refused, and with which exit code.
 
 use std::fs;
+use std::thread;
 
 use serde_json::Value;
 
@@ -41,6 +42,67 @@ fn a_memory_store_leaves_no_files() {
     process.signal("TERM");
     assert_eq!(process.end().0, Some(0));
     assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 0);
+}
+
+#[test]
+fn servers_in_memory_share_a_certificate_that_outlives_them() {
+    let directory = Directory::new("memory-certificate");
+    let cache = directory.0.join("cache");
+    let start = || {
+        let mut command = partita(&directory, &["--store", "memory", "--listen", "0"]);
+        command.env("XDG_CACHE_HOME", &cache);
+        Process::of(command.args(["--log-format", "json"]))
+    };
+    let pem = |process: &Process| process.get("/_explorer/emulator.pem").1;
+    // Several at once, where there is none yet.
+    let servers: Vec<Process> = thread::scope(|scope| {
+        let starts: Vec<_> = (0..3).map(|_| scope.spawn(start)).collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
+    });
+    let first = pem(&servers[0]);
+    assert!(servers.iter().all(|server| pem(server) == first));
+    drop(servers);
+    let kept = cache.join("partita/tls");
+    assert_eq!(fs::read_to_string(kept.join("cert.pem")).unwrap(), first);
+    let names = fs::read_dir(cache.join("partita")).unwrap().count();
+    assert_eq!(names, 1, "nothing is left beside it");
+    let again = start();
+    assert_eq!(pem(&again), first);
+    assert_eq!(again.ready["certificate"], kept.join("cert.pem").to_str().unwrap());
+    drop(again);
+    // One that is damaged is made anew.
+    fs::write(kept.join("cert.pem"), "no certificate").unwrap();
+    let renewed = start();
+    assert_ne!(pem(&renewed), first);
+    assert_eq!(fs::read_to_string(kept.join("cert.pem")).unwrap(), pem(&renewed));
+    drop(renewed);
+    // Where nothing can be kept, it serves all the same.
+    fs::remove_dir_all(&cache).unwrap();
+    fs::write(&cache, "a file").unwrap();
+    let homeless = start();
+    assert_eq!(homeless.ready["certificate"], Value::Null);
+    assert!(pem(&homeless).contains("BEGIN CERTIFICATE"));
+}
+
+#[test]
+fn the_way_to_trust_the_certificate_is_told_for_every_platform() {
+    let directory = Directory::new("trust");
+    let told = run(&directory, &["trust", "--url", "http://db.example:9"]);
+    assert_eq!(told.status.code(), Some(0));
+    let told = text(&told.stdout);
+    for part in [
+        "https://db.example:9/_explorer/emulator.pem",
+        "update-ca-certificates",
+        "certutil",
+        "security add-trusted-cert",
+        "keytool",
+        "NODE_EXTRA_CA_CERTS",
+        "connection_verify",
+        ".NET",
+    ] {
+        assert!(told.contains(part), "'{part}' is not in: {told}");
+    }
+    assert_eq!(run(&directory, &["trust", "--url", "nowhere"]).status.code(), Some(2));
 }
 
 #[test]
