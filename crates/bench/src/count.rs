@@ -74,6 +74,7 @@ pub(crate) fn door(store: Arc<dyn Store>) -> Result<NoSqlDoor> {
     let settings = NoSqlSettings {
         credentials: Arc::new(Credentials::new(trust)),
         default_consistency: Consistency::Session,
+        strict_json: false,
         clock_skew_seconds: 900,
         public_endpoint: None,
         controls: None,

@@ -21,7 +21,7 @@
 //! Everything else is reserved and refused, as are 16-bit floats (CF), which have no place in JSON,
 //! and doubles that are not finite. A refusal names the byte. Positions of earlier strings let a
 //! small body mean a large text, so the text is bounded by [`ITEM_BYTES_MAX`], and nesting by
-//! [`DEPTH_MAX`]. What only the reader of JSON text can tell (duplicate names) is left to it.
+//! [`DEPTH_MAX`]. Names that repeat are left to the reader of JSON text.
 //!
 //! The other direction does not exist: clients recognise text by its first byte and take it.
 

@@ -5,23 +5,28 @@
 //! of a document is its text, so strings and numbers stay letter for letter as a client wrote them.
 //!
 //! Refused, with the line, column and byte where it was seen: anything but UTF-8, a byte order
-//! mark, duplicate names in one object (compared after decoding their escapes), more than
-//! [`DEPTH_MAX`] levels, numbers too large for a double, and everything else that is not JSON.
+//! mark, more than [`DEPTH_MAX`] levels, numbers too large for a double, and everything else that
+//! is not JSON. Of members of one object that have the same name (compared after decoding its
+//! escapes) only the last is kept, as if the others had not been written; [`check_names`] is for
+//! those who would rather know.
 //! A lone surrogate escape (`\ud800`) is JSON and stays as it is in texts; in a `String`, which
 //! cannot hold it, it becomes U+FFFD.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::Error;
 use crate::limits::DEPTH_MAX;
 use crate::value::{Number, Object, Value};
 
+mod last;
 mod names;
 pub(crate) mod scan;
 pub(crate) mod write;
 
 pub use self::write::write_string;
 
+use self::last::KeepLast;
 use self::names::Names;
 use self::scan::{Quoted, Scanner};
 
@@ -78,6 +83,24 @@ pub(crate) fn compact_value(text: &[u8]) -> Result<String, JsonError> {
     compact(scan::utf8(text)?, Only::Any, DEPTH_MAX)
 }
 
+/// Refuses a text in which an object has two members of the same name. What else is wrong with it
+/// is left to those who read it.
+pub fn check_names(text: &[u8]) -> Result<(), JsonError> {
+    let Ok(text) = scan::utf8(text) else { return Ok(()) };
+    let mut grammar = Grammar::new(text, DropSpace { text, kept: 0, out: String::new() });
+    grammar.depth_max = DEPTH_MAX + CARRIER_LEVELS_MAX;
+    match (grammar.read_text(), grammar.repeated) {
+        (Ok(()), Some((name, position))) => {
+            let message = format!("duplicate name '{name}' in an object");
+            Err(grammar.scan.fail_at(position, message))
+        }
+        (Ok(()), None) | (Err(_), _) => Ok(()),
+    }
+}
+
+/// Levels that any carrier of documents has around them.
+const CARRIER_LEVELS_MAX: usize = 2;
+
 /// Which type of value a text must be.
 enum Only {
     Object,
@@ -95,6 +118,11 @@ fn compact(text: &str, only: Only, depth_max: usize) -> Result<String, JsonError
         (Only::Array, _) => return Err(grammar.scan.fail("expected an array ('[')")),
     }
     grammar.read_text()?;
+    if grammar.repeated.is_some() {
+        let mut grammar = Grammar::new(text, KeepLast);
+        grammar.depth_max = depth_max;
+        return grammar.read_text();
+    }
     Ok(grammar.make.finish())
 }
 
@@ -109,17 +137,29 @@ trait Make<'a> {
     fn number(&mut self, literal: &'a str) -> Self::Value;
     fn string(&mut self, quoted: Quoted<'a>) -> Self::Value;
     fn element(&mut self, elements: &mut Self::Elements, value: Self::Value);
-    fn member(&mut self, members: &mut Self::Members, name: &str, value: Self::Value);
+    fn member(&mut self, members: &mut Self::Members, name: Name<'a, '_>, value: Self::Value);
     fn array(&mut self, elements: Self::Elements) -> Self::Value;
+    /// All names are different.
     fn object(&mut self, members: Self::Members) -> Self::Value;
+    /// Some are not: of those the last counts.
+    fn object_with_repeated(&mut self, members: Self::Members) -> Self::Value;
     /// Whitespace between tokens lies between these two bytes.
     fn space(&mut self, start: usize, end: usize);
+}
+
+/// The name of a member: as it was written, without its quotes, and what that means.
+#[derive(Clone, Copy)]
+struct Name<'a, 'n> {
+    raw: &'a str,
+    meant: &'n str,
 }
 
 /// The grammar of JSON, by recursive descent; `depth_max` bounds the recursion.
 struct Grammar<'a, M> {
     scan: Scanner<'a>,
     names: Names<'a>,
+    /// The first name that an object has twice, and where.
+    repeated: Option<(Cow<'a, str>, usize)>,
     depth: usize,
     depth_max: usize,
     make: M,
@@ -127,8 +167,14 @@ struct Grammar<'a, M> {
 
 impl<'a, M: Make<'a>> Grammar<'a, M> {
     fn new(text: &'a str, make: M) -> Self {
-        let scan = Scanner::new(text);
-        Grammar { scan, names: Names::default(), depth: 0, depth_max: DEPTH_MAX, make }
+        Grammar {
+            scan: Scanner::new(text),
+            names: Names::default(),
+            repeated: None,
+            depth: 0,
+            depth_max: DEPTH_MAX,
+            make,
+        }
     }
 
     fn read_text(&mut self) -> Result<M::Value, JsonError> {
@@ -219,9 +265,9 @@ impl<'a, M: Make<'a>> Grammar<'a, M> {
                 self.space();
             }
         }
-        if let Some((name, position)) = self.names.close(opened) {
-            let message = format!("duplicate name '{name}' in an object");
-            return Err(self.scan.fail_at(position, message));
+        if let Some(repeated) = self.names.close(opened) {
+            self.repeated.get_or_insert(repeated);
+            return Ok(self.make.object_with_repeated(members));
         }
         Ok(self.make.object(members))
     }
@@ -231,13 +277,14 @@ impl<'a, M: Make<'a>> Grammar<'a, M> {
         if self.scan.peek() != Some(b'"') {
             return Err(self.scan.fail("expected a member's name ('\"')"));
         }
-        let name = self.scan.string()?.decode();
+        let quoted = self.scan.string()?;
+        let name = quoted.decode();
         self.names.add(name.clone(), position);
         self.space();
         self.scan.must_eat(b':', "expected ':' after a member's name")?;
         self.space();
         let value = self.value()?;
-        self.make.member(members, &name, value);
+        self.make.member(members, Name { raw: quoted.raw, meant: &name }, value);
         Ok(())
     }
 }
@@ -271,8 +318,8 @@ impl<'a> Make<'a> for BuildValue {
         elements.push(value);
     }
 
-    fn member(&mut self, members: &mut Self::Members, name: &str, value: Value) {
-        members.push((name.to_owned(), value));
+    fn member(&mut self, members: &mut Self::Members, name: Name<'a, '_>, value: Value) {
+        members.push((name.meant.to_owned(), value));
     }
 
     fn array(&mut self, elements: Vec<Value>) -> Value {
@@ -281,6 +328,11 @@ impl<'a> Make<'a> for BuildValue {
 
     fn object(&mut self, members: Self::Members) -> Value {
         Value::Object(Object::from_distinct(members))
+    }
+
+    fn object_with_repeated(&mut self, members: Self::Members) -> Value {
+        let distinct = last::of_each(members, |(name, _)| name);
+        Value::Object(Object::from_distinct(distinct))
     }
 
     fn space(&mut self, _start: usize, _end: usize) {}
@@ -322,9 +374,11 @@ impl<'a> Make<'a> for DropSpace<'a> {
     fn number(&mut self, _literal: &'a str) {}
     fn string(&mut self, _quoted: Quoted<'a>) {}
     fn element(&mut self, _elements: &mut (), _value: ()) {}
-    fn member(&mut self, _members: &mut (), _name: &str, _value: ()) {}
+    fn member(&mut self, _members: &mut (), _name: Name<'a, '_>, _value: ()) {}
     fn array(&mut self, _elements: ()) {}
     fn object(&mut self, _members: ()) {}
+    // The grammar remembers it, and the text is written anew.
+    fn object_with_repeated(&mut self, _members: ()) {}
 
     fn space(&mut self, start: usize, end: usize) {
         self.keep_until(start);

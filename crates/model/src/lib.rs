@@ -50,7 +50,7 @@ pub use id::{
     ContainerRid, DatabaseRid, EncryptionKeyRid, Epoch, Etag, ItemRid, Lsn, OfferRid,
     PermissionRid, RangeRid, ScriptKind, ScriptRid, UserRid, check_item_id, check_resource_name,
 };
-pub use json::{JsonError, compact_array, compact_object, write_string};
+pub use json::{JsonError, check_names, compact_array, compact_object, write_string};
 pub use murmur::{murmur3_128, murmur3_128_seeded};
 pub use partition_key::{
     HashVersion, KEY_MISMATCH, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,

@@ -49,6 +49,8 @@ pub struct NoSqlSettings {
     pub clock_skew_seconds: u64,
     /// Where clients are told to find the account, if not where they came.
     pub public_endpoint: Option<String>,
+    /// Requests with duplicate names in their JSON are refused. Else the last one wins.
+    pub strict_json: bool,
     /// Controls for tests, if there are any.
     pub controls: Option<Arc<Controls>>,
     /// Tells requests that wait for something when to stop it.
@@ -241,6 +243,9 @@ impl NoSqlDoor {
         told.who = Some(access.clone());
         self.database.check_access(&access)?;
         let incoming = Incoming { method, headers, body };
+        if self.settings.strict_json {
+            request::check_names(&incoming.body)?;
+        }
         let account = self.settings.default_consistency;
         let call = match request::read(address.link()?, incoming, access, account)? {
             Call::Database(call) => call,

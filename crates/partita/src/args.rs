@@ -403,6 +403,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,
 
+    /// Refuse JSON in which an object has two members of the same name. Without it the last one
+    /// wins, as in the cloud service
+    #[arg(long, env = "PARTITA_STRICT_JSON")]
+    pub(crate) strict_json: bool,
+
     /// Make the databases, containers and items that this file declares (JSON or TOML, in the words
     /// of the Terraform provider) unless they are there
     #[arg(long, env = "PARTITA_INIT", value_name = "FILE")]

@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) certificate_names: Vec<String>,
     pub(crate) engine: EngineSettings,
     pub(crate) clock_skew_seconds: u64,
+    /// Are duplicate names in JSON refused?
+    pub(crate) strict_json: bool,
     /// What shall be there when it is ready.
     pub(crate) init: Option<PathBuf>,
     /// Faults on order, and a clock that can be put forward?
@@ -113,6 +115,7 @@ impl Config {
             alert_webhook: alert_webhook(&args)?,
             engine: engine(&args),
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
+            strict_json: args.strict_json,
             init: args.init,
             test_controls: args.test_controls,
             threads: args.threads.unwrap_or(cores),

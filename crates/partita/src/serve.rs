@@ -124,8 +124,7 @@ fn serve(
     let telemetry = Arc::new(telemetry(&config, &database, alerts));
     let now = clock.unix_millis() / 1000;
     let certificate = Certificate::open(&config.certificate, &config.certificate_names, now)?;
-    let pool = Pool::new(config.threads, config.threads * JOBS_PER_THREAD)
-        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
+    let pool = pool(config.threads)?;
     let credentials = Arc::new(Credentials::new(config.trust));
     let shutdown = Shutdown::new();
     let settings = NoSqlSettings {
@@ -133,6 +132,7 @@ fn serve(
         default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
         public_endpoint: config.public_endpoint,
+        strict_json: config.strict_json,
         controls: handed.controls,
         shutdown: shutdown.clone(),
     };
@@ -183,6 +183,11 @@ fn serve(
         tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
     }
     Ok(())
+}
+
+fn pool(threads: usize) -> Result<Pool, Failure> {
+    Pool::new(threads, threads * JOBS_PER_THREAD)
+        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))
 }
 
 /// The gateway's own metrics, and those of partitions and alerts.

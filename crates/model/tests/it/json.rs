@@ -1,7 +1,7 @@
 //! The JSON scanner: what it accepts, what it keeps, what it refuses and where.
 
 use partita_model::{
-    Document, JsonError, Number, Object, Value, compact_array, compact_object, json,
+    Document, JsonError, Number, Object, Value, check_names, compact_array, compact_object, json,
 };
 use proptest::prelude::*;
 
@@ -136,12 +136,37 @@ fn errors_tell_line_column_and_byte() {
 }
 
 #[test]
-fn duplicate_names_are_refused_after_decoding() {
-    for text in [r#"{"a":1,"a":2}"#, r#"{"a":1,"\u0061":2}"#, r#"[{"b":{"x":1,"y":2,"x":3}}]"#] {
-        assert!(refused(text).message.contains("duplicate name"), "{text}");
+fn the_last_of_duplicate_names_wins_at_every_depth() {
+    for (text, kept) in [
+        (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+        (r#"{ "a" : 1.0 , "b":"\u0041", "\u0061" : 2.00 }"#, r#"{"b":"\u0041","\u0061":2.00}"#),
+        (
+            r#"{"b":{"x":1,"y":[true,null],"x":{"z":1,"z":false}}}"#,
+            r#"{"b":{"y":[true,null],"x":{"z":false}}}"#,
+        ),
+        (r#"{"a":{"d":1,"d":2},"a":[{"e":1,"e":[]}]}"#, r#"{"a":[{"e":[]}]}"#),
+        (r#"{"":1,"":2,"":{}}"#, r#"{"":{}}"#),
+        (r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#, r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#),
+    ] {
+        assert_eq!(compact_object(text.as_bytes()).as_deref(), Ok(kept));
+        assert_eq!(json::parse(text.as_bytes()), json::parse(kept.as_bytes()));
+        let carried = format!("[{text}]");
+        assert_eq!(compact_array(carried.as_bytes(), 1), Ok(format!("[{kept}]")));
+        assert_eq!(check_names(kept.as_bytes()), Ok(()));
     }
-    assert_eq!(refused(r#"{"a":1,"\u0061":2}"#).byte, 7);
-    assert!(json::parse(br#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
+    // What is no JSON is none, whatever came before.
+    refused(r#"{"a":1,"a":2"#);
+    assert!(compact_object(br#"{"a":1,"a":2}}"#).is_err());
+}
+
+#[test]
+fn duplicate_names_are_found_by_those_who_ask() {
+    for text in [r#"{"a":1,"a":2}"#, r#"{"a":1,"\u0061":2}"#, r#"[{"b":{"x":1,"y":2,"x":3}}]"#] {
+        let error = check_names(text.as_bytes()).unwrap_err();
+        assert!(error.message.contains("duplicate name"), "{text}");
+    }
+    assert_eq!(check_names(br#"{"a":1,"\u0061":2}"#).unwrap_err().byte, 7);
+    assert_eq!(check_names(br#"{"a":1,"a":2"#), Ok(()), "others will say that it is no JSON");
 }
 
 #[test]
@@ -150,7 +175,9 @@ fn duplicates_among_very_many_names_are_found() {
     let distinct = format!("{{{}}}", members.join(","));
     assert_eq!(compact_object(distinct.as_bytes()).as_deref(), Ok(distinct.as_str()));
     let doubled = distinct.replace("\"name40000\"", "\"\\u006eame7\"");
-    let error = compact_object(doubled.as_bytes()).unwrap_err();
+    let kept = doubled.replace("\"name7\":7,", "");
+    assert_eq!(compact_object(doubled.as_bytes()).as_deref(), Ok(kept.as_str()));
+    let error = check_names(doubled.as_bytes()).unwrap_err();
     assert!(error.message.contains("'name7'"), "{error}");
     assert_eq!(Some(error.byte), doubled.find("\"\\u006eame7\""));
 }

@@ -18,7 +18,7 @@ mod users;
 use bytes::Bytes;
 use http::Method;
 use partita_engine::{Access, BatchMode, Condition, Context, KeyRequired, Op};
-use partita_model::{Consistency, Error, PartitionKeyHeader, Result, limits};
+use partita_model::{Consistency, Error, PartitionKeyHeader, Result, binary_json, json, limits};
 
 use crate::admin;
 use crate::headers::{self, Headers};
@@ -139,6 +139,20 @@ pub(crate) fn read(
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
     Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
+}
+
+/// Refuses a body in which an object has two members of the same name, however it is encoded. What
+/// else is wrong with it is told by those who read it.
+pub(crate) fn check_names(body: &[u8]) -> Result<()> {
+    if hybrid_row::is_hybrid_row(body) {
+        let rows = hybrid_row::read(body).unwrap_or_default();
+        return rows.iter().filter_map(|row| row.body).try_for_each(check_names);
+    }
+    match binary_json::is_binary(body).then(|| binary_json::to_text(body)) {
+        None => Ok(json::check_names(body)?),
+        Some(Ok(text)) => Ok(json::check_names(text.as_bytes())?),
+        Some(Err(_)) => Ok(()),
+    }
 }
 
 /// What the client wants of the answer, as far as it can want anything of this resource.

@@ -41,6 +41,7 @@ enum Build {
     Plain,
     Controlled,
     Scriptless,
+    Strict,
 }
 
 /// A request in the making.
@@ -107,6 +108,15 @@ impl World {
         World::build(store, 7, PRIMARY, unthrottled(Consistency::Session), Build::Scriptless)
     }
 
+    /// One that refuses duplicate names, with a container.
+    pub(crate) fn strict() -> World {
+        let store = Arc::new(MemoryStore::new());
+        let settings = unthrottled(Consistency::Session);
+        let world = World::build(store, 7, PRIMARY, settings, Build::Strict);
+        world.make_container("400");
+        world
+    }
+
     /// One with controls for tests.
     pub(crate) fn controlled() -> World {
         let settings = unthrottled(Consistency::Session);
@@ -148,6 +158,7 @@ impl World {
             credentials: Arc::clone(&credentials),
             default_consistency,
             clock_skew_seconds: 900,
+            strict_json: build == Build::Strict,
             public_endpoint: None,
             controls: (build == Build::Controlled)
                 .then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
