@@ -23,16 +23,19 @@
 //! small body mean a large text, so the text is bounded by [`ITEM_BYTES_MAX`], and nesting by
 //! [`DEPTH_MAX`]. Names that repeat are left to the reader of JSON text.
 //!
-//! The other direction does not exist: clients recognise text by its first byte and take it.
+//! The other direction ([`from_text`]) is for answers. Clients recognise text by its first byte and
+//! take it, so nobody depends on it.
 
 mod cursor;
 mod numbers;
 mod strings;
 mod text;
+mod write;
 
 use self::cursor::{Cursor, malformed};
 use self::text::Text;
 use crate::error::Result;
+use crate::json;
 use crate::limits::DEPTH_MAX;
 #[cfg(doc)]
 use crate::limits::ITEM_BYTES_MAX;
@@ -59,6 +62,15 @@ pub fn to_text(body: &[u8]) -> Result<String> {
             Err(malformed(reader.cursor.at(), format!("{left} bytes are left after the value")))
         }
     }
+}
+
+/// A JSON text as binary JSON. Numbers become what they mean: how they were written is not kept.
+pub fn from_text(text: &[u8]) -> Result<Vec<u8>> {
+    let value = json::parse_carrier(text)?;
+    let mut out = Vec::with_capacity(text.len());
+    out.push(PREAMBLE);
+    write::value(&mut out, &value);
+    Ok(out)
 }
 
 /// Reads values by recursive descent, which [`DEPTH_MAX`] bounds, and writes them as it goes.

@@ -66,6 +66,13 @@ pub(crate) fn parse_str(text: &str) -> Result<Value, JsonError> {
     Grammar::new(text, BuildValue).read_text()
 }
 
+/// [`parse`] for a text that carries documents.
+pub(crate) fn parse_carrier(text: &[u8]) -> Result<Value, JsonError> {
+    let mut grammar = Grammar::new(scan::utf8(text)?, BuildValue);
+    grammar.depth_max = DEPTH_MAX + CARRIER_LEVELS_MAX;
+    grammar.read_text()
+}
+
 /// Validates one JSON *object* and returns it without the whitespace between tokens, every string
 /// and number literal kept as it was written.
 pub fn compact_object(text: &[u8]) -> Result<String, JsonError> {

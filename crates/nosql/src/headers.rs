@@ -61,6 +61,10 @@ pub(crate) const CONTENT_ON_WRITE: HeaderName =
     HeaderName::from_static("x-ms-cosmos-populate-content-response-on-write");
 pub(crate) const EXCLUDE_SYSTEM_PROPERTIES: HeaderName =
     HeaderName::from_static("x-ms-exclude-system-properties");
+pub(crate) const SUPPORTED_FORMATS: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-supported-serialization-formats");
+pub(crate) const CONTENT_FORMAT: HeaderName =
+    HeaderName::from_static("x-ms-documentdb-content-serialization-format");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub(crate) const POPULATE_QUOTA: HeaderName =
     HeaderName::from_static("x-ms-documentdb-populatequotainfo");
@@ -124,6 +128,10 @@ pub(crate) const INDEX_UTILIZATION: HeaderName =
     HeaderName::from_static("x-ms-cosmos-index-utilization");
 pub(crate) const QUERY_EXECUTION_INFO: HeaderName =
     HeaderName::from_static("x-ms-cosmos-query-execution-info");
+
+/// What the two encodings of JSON are called.
+const TEXT_FORMAT: &str = "JsonText";
+const BINARY_FORMAT: &str = "CosmosBinary";
 
 /// The API versions of the service, oldest first.
 const VERSIONS: [&str; 21] = [
@@ -195,6 +203,25 @@ impl<'a> Headers<'a> {
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
             Some(text) => Err(bad_value(name, text, "must be true or false")),
+        }
+    }
+
+    /// Does the client understand binary JSON only? Text is among what most understand, and costs
+    /// nothing to send.
+    pub(crate) fn only_binary(self) -> Result<bool> {
+        let Some(formats) = self.text(&SUPPORTED_FORMATS)? else { return Ok(false) };
+        let names =
+            |name: &str| formats.split(',').any(|format| format.trim().eq_ignore_ascii_case(name));
+        Ok(names(BINARY_FORMAT) && !names(TEXT_FORMAT))
+    }
+
+    /// The same of a query or feed, which may also say what it wants.
+    pub(crate) fn wants_binary(self) -> Result<bool> {
+        match self.text(&CONTENT_FORMAT)? {
+            None => self.only_binary(),
+            Some(text) if text.eq_ignore_ascii_case(BINARY_FORMAT) => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case(TEXT_FORMAT) => Ok(false),
+            Some(text) => Err(bad_value(&CONTENT_FORMAT, text, "must be JsonText or CosmosBinary")),
         }
     }
 

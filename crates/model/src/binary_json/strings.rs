@@ -9,7 +9,7 @@ use super::cursor::{Cursor, malformed};
 use crate::error::Result;
 
 /// What the markers from 0x20 on stand for, in their order.
-const DICTIONARY: [&str; 32] = [
+pub(super) const DICTIONARY: [&str; 32] = [
     "$s",
     "$t",
     "$v",

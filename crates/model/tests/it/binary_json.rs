@@ -3,7 +3,7 @@
 //! The vectors are the Rust SDK's. In its first revision of them the digits of packed GUIDs were in
 //! the wrong order; the rows here have them as later revisions and the .NET SDK's tests do.
 
-use partita_model::binary_json::{is_binary, to_text};
+use partita_model::binary_json::{from_text, is_binary, to_text};
 use partita_model::limits::{DEPTH_MAX, ITEM_BYTES_MAX};
 use partita_model::{Entropy, ErrorKind, Number, Object, SeededEntropy, Value, json};
 use proptest::prelude::*;
@@ -113,8 +113,40 @@ fn every_vector_reads_as_its_json_and_back_again() {
 
         let value = Value::parse(expected.to_string().as_bytes()).unwrap();
         let again = to_text(&encode(&value)).unwrap();
+        assert_eq!(Value::parse(again.as_bytes()), Ok(value.clone()), "{name}");
+        let written = from_text(expected.to_string().as_bytes()).unwrap();
+        let again = to_text(&written).unwrap();
         assert_eq!(Value::parse(again.as_bytes()), Ok(value), "{name}");
     }
+}
+
+#[test]
+fn values_are_written_in_their_shortest_plain_form() {
+    let long = "x".repeat(64);
+    let hex_of = |text: &str| text.bytes().map(|byte| format!(" {byte:02X}")).collect::<String>();
+    let many = format!("[{}]", ["0"; 16].join(","));
+    for (text, hex) in [
+        ("null", "80 D0".to_owned()),
+        ("[true,false]", "80 E2 02 D2 D1".to_owned()),
+        ("[0,31,32,255]", "80 E2 06 00 1F C8 20 C8 FF".to_owned()),
+        ("[-1,256]", "80 E2 06 C9 FF FF C9 00 01".to_owned()),
+        ("-32769", "80 CA FF 7F FF FF".to_owned()),
+        ("5000000000", "80 CB 00 F2 05 2A 01 00 00 00".to_owned()),
+        ("1.0", "80 CC 00 00 00 00 00 00 F0 3F".to_owned()),
+        ("-0", "80 CC 00 00 00 00 00 00 00 80".to_owned()),
+        ("{}", "80 E8".to_owned()),
+        ("[]", "80 E0".to_owned()),
+        ("[[]]", "80 E1 E0".to_owned()),
+        (r#"{"id":"_ts"}"#, "80 E9 2C 27".to_owned()),
+        (r#"{"id":"a","pk":1}"#, "80 EA 07 2C 81 61 82 70 6B 01".to_owned()),
+        (&many, format!("80 E5 10 10{}", " 00".repeat(16))),
+        (&format!("\"{long}\""), format!("80 C0 40{}", hex_of(&long))),
+    ] {
+        assert_eq!(from_text(text.as_bytes()).unwrap(), bytes(&hex), "{text}");
+    }
+    let deep = format!("{}{}", "[".repeat(DEPTH_MAX + 2), "]".repeat(DEPTH_MAX + 2));
+    assert!(from_text(deep.as_bytes()).is_ok(), "an answer has levels around an item");
+    assert!(from_text(b"{").is_err());
 }
 
 #[test]
@@ -320,6 +352,8 @@ fn strings_and_containers_of_every_length_read_back() {
         let members = (0..length.min(300)).map(|n| (format!("name {n}"), Value::Null));
         for value in [string, zeros, Value::Object(Object::from_iter(members))] {
             let text = to_text(&encode(&value)).unwrap();
+            let written = from_text(text.as_bytes()).unwrap();
+            assert_eq!(to_text(&written), Ok(text.clone()));
             assert_eq!(Value::parse(text.as_bytes()), Ok(value));
         }
     }
@@ -340,6 +374,7 @@ proptest! {
     fn a_value_reads_back_from_its_binary_form(value in generate::value()) {
         let text = to_text(&encode(&value)).unwrap();
         prop_assert_eq!(&text, &value.to_json());
+        prop_assert_eq!(to_text(&from_text(text.as_bytes()).unwrap()), Ok(text.clone()));
         prop_assert_eq!(Value::parse(text.as_bytes()), Ok(value));
     }
 

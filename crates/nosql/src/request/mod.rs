@@ -70,6 +70,8 @@ pub(crate) struct Shape {
     pub(crate) statistics: bool,
     /// How long the tokens of permissions shall live.
     pub(crate) token_seconds: u64,
+    /// Items and rows in binary JSON.
+    pub(crate) binary: bool,
     /// The results of a batch in HybridRow, as the batch came.
     pub(crate) hybrid_row: bool,
     /// Items of the change feed in an envelope.
@@ -161,16 +163,22 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
     let mut shape = Shape::default();
     match link {
         Link::Items(_) if incoming.method == Method::GET || is_filtered_feed(incoming)? => {
+            shape.binary = headers.wants_binary()?;
             shape.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
             shape.wait_seconds = headers.wait_seconds()?;
         }
-        Link::Items(_) if is_query(incoming)? => return query::shape(headers),
+        Link::Items(_) if is_query(incoming)? => {
+            let binary = headers.wants_binary()?;
+            return Ok(Shape { binary, ..query::shape(headers)? });
+        }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
+            shape.binary = headers.only_binary()?;
             shape.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
                 && matches!(link, Link::Items(_))
                 && headers.flag(&headers::IS_BATCH)?;
         }
+        Link::Item { .. } => shape.binary = headers.only_binary()?,
         Link::Container(_) => {
             shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;
             shape.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;

@@ -22,7 +22,8 @@ use partita_engine::{
 };
 use partita_gateway::{Lines, Response};
 use partita_model::{
-    Charge, Error, ErrorKind, Etag, IndexingMode, Object, ScriptKind, Value, limits, unstamp,
+    Charge, Error, ErrorKind, Etag, IndexingMode, Object, ScriptKind, Value, binary_json, limits,
+    unstamp,
 };
 
 use crate::account::Endpoint;
@@ -111,14 +112,28 @@ pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Answered, Box<Fai
         && let Ok(Outcome::Item { body: ItemBody(body), change, .. }) = reply.result
     {
         let body = if frame.shape.bare { bare(&body) } else { body };
+        let body = if frame.shape.binary { to_binary(body) } else { body };
         return Ok(Answered::Sealed(Response::with_headers(status_of(change), headers, body)));
     }
     let mut response = other_reply(reply, frame)?;
+    // Plans and reports are no items.
+    if frame.shape.binary && !frame.shape.query.plan && !frame.shape.query.explain {
+        response.body = to_binary(response.body);
+    }
     if let Some(location) = &frame.location {
         let parts = location.parts().map(str::as_bytes);
         response.headers.push_parts(&header::CONTENT_LOCATION, &parts);
     }
     Ok(Answered::Open(response))
+}
+
+/// The body in binary JSON. What cannot be said in it (nothing, rows of a batch, a row that is
+/// nested too deep) stays what it is: clients look at the first byte.
+fn to_binary(body: Bytes) -> Bytes {
+    match body.first() {
+        Some(b'{') => binary_json::from_text(&body).map_or(body, Bytes::from),
+        Some(_) | None => body,
+    }
 }
 
 fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>> {

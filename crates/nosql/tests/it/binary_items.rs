@@ -2,6 +2,7 @@
 
 use http::Method;
 use partita_model::Value;
+use partita_model::binary_json::{is_binary, to_text};
 
 use crate::support::{Ask, PARTITIONS, World};
 
@@ -75,5 +76,55 @@ fn a_binary_item_is_limited_as_it_is_sent_and_as_text() {
         let answer =
             send(&world, Method::PUT, ITEM, large).refused(413, "0", "Request size is too large");
         assert_eq!(answer.member("code"), "RequestEntityTooLarge");
+    }
+}
+
+/// A client that understands nothing else: .NET with binary encoding.
+#[test]
+fn a_client_of_binary_json_only_is_answered_in_it() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        let only = |ask: Ask<'_>| {
+            let ask = ask.header("x-ms-cosmos-supported-serialization-formats", "CosmosBinary");
+            ask.send()
+        };
+        let text_of = |path: &str| world.get(path).key(r#"["key"]"#).expect(200).text();
+        let read_back = |answer: crate::support::Answer, text: &str| {
+            assert!(is_binary(&answer.body), "{}", answer.text());
+            assert_eq!(to_text(&answer.body).as_deref(), Ok(text));
+            assert!(answer.header("x-ms-session-token").is_some());
+        };
+        read_back(only(send(&world, Method::POST, DOCS, item(1))), &text_of(ITEM));
+        read_back(only(send(&world, Method::GET, ITEM, Vec::new())), &text_of(ITEM));
+        read_back(only(send(&world, Method::PUT, ITEM, item(2))), &text_of(ITEM));
+        let upsert = send(&world, Method::POST, DOCS, item(3));
+        read_back(only(upsert.header("x-ms-documentdb-is-upsert", "True")), &text_of(ITEM));
+        let patch = r#"[{"op":"set","path":"/n","value":7}]"#;
+        read_back(only(send(&world, Method::PATCH, ITEM, patch.into())), &text_of(ITEM));
+        read_back(only(send(&world, Method::GET, DOCS, Vec::new())), &text_of(DOCS));
+        let query = |text: &str| {
+            let body = format!(r#"{{"query":"{text}"}}"#).into_bytes();
+            send(&world, Method::POST, DOCS, body)
+                .header("x-ms-documentdb-isquery", "True")
+                .header("content-type", "application/query+json")
+        };
+        let rows = query("SELECT VALUE c.list FROM c")
+            .without("x-ms-cosmos-supported-serialization-formats");
+        let text = rows.expect(200).text();
+        read_back(only(query("SELECT VALUE c.list FROM c")), &text);
+        let asked = query("SELECT VALUE c.list FROM c")
+            .header("x-ms-documentdb-content-serialization-format", "CosmosBinary");
+        read_back(asked.expect(200), &text);
+        let changes = |ask: Ask<'_>| only(ask.header("a-im", "Incremental Feed"));
+        let page = changes(send(&world, Method::GET, DOCS, Vec::new()));
+        assert!(is_binary(&page.body) && to_text(&page.body).unwrap().contains("\"_lsn\":"));
+        // What went wrong is told in text, and nothing in nothing.
+        let missing = only(send(&world, Method::GET, "/dbs/d/colls/c/docs/none", Vec::new()));
+        assert_eq!((missing.status, missing.member("code")), (404, "NotFound".to_owned()));
+        let minimal = send(&world, Method::PUT, ITEM, item(4)).header("prefer", "return=minimal");
+        assert_eq!(only(minimal).body, "");
+        let wrong = query("SELECT * FROM c")
+            .header("x-ms-documentdb-content-serialization-format", "Not a real format");
+        wrong.refused(400, "0", "must be JsonText or CosmosBinary");
     }
 }
