@@ -11,6 +11,7 @@
 //! thread. While no client is refused like this, an answer costs one look at a number.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,8 +42,8 @@ pub(crate) struct Loops {
 /// What one connection was refused.
 #[derive(Debug)]
 struct Watched {
-    path: String,
-    range: String,
+    /// Stands for container and range: texts of clients are as long as these like.
+    asked: u64,
     /// When, in nanoseconds; at most [`IDENTICAL_MAX`], within [`WINDOW`].
     times: VecDeque<u64>,
     /// How long the last answer was held back. Zero: it is no loop.
@@ -68,12 +69,13 @@ impl Loops {
             }
         }
         let ranges = connections.entry(peer).or_default();
-        let known = ranges.iter().position(|known| known.path == path && known.range == range);
+        let asked = mark(path, range);
+        let known = ranges.iter().position(|known| known.asked == asked);
         let at = known.unwrap_or_else(|| {
             if ranges.len() >= RANGES_MAX {
                 ranges.remove(0);
             }
-            ranges.push(Watched::new(path, range, now_nanos));
+            ranges.push(Watched::new(asked, now_nanos));
             ranges.len() - 1
         });
         let delay = ranges.get_mut(at).map_or(Duration::ZERO, |known| known.refused(now_nanos));
@@ -111,14 +113,9 @@ impl Loops {
 }
 
 impl Watched {
-    fn new(path: &str, range: &str, now_nanos: u64) -> Watched {
-        Watched {
-            path: path.to_owned(),
-            range: range.to_owned(),
-            times: VecDeque::new(),
-            delay: Duration::ZERO,
-            due_nanos: now_nanos,
-        }
+    fn new(asked: u64, now_nanos: u64) -> Watched {
+        let (times, delay) = (VecDeque::new(), Duration::ZERO);
+        Watched { asked, times, delay, due_nanos: now_nanos }
     }
 
     /// Did it get its last answer within the window?
@@ -144,6 +141,13 @@ impl Watched {
         self.due_nanos = now_nanos.saturating_add(nanos(self.delay));
         self.delay
     }
+}
+
+/// Two requests with the same mark by chance would at worst be counted as one.
+fn mark(path: &str, range: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (path, range).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn nanos(duration: Duration) -> u64 {
