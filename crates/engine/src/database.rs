@@ -19,7 +19,7 @@ use crate::access;
 use crate::catalog::{CatalogStore, Container};
 use crate::context::{Access, Context, Work};
 use crate::describe::QueryLog;
-use crate::item::Turns;
+use crate::item::{Overruns, Turns};
 use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
@@ -45,6 +45,8 @@ pub struct Database {
     /// How many operations were answered.
     pub(crate) answered: AtomicU64,
     pub(crate) turns: Arc<Turns>,
+    /// Which scripts exceeded their limits lately.
+    pub(crate) overruns: Overruns,
 }
 
 /// What can be chosen about a database.
@@ -66,11 +68,13 @@ pub struct ScriptSettings {
     pub runtime: Option<Arc<dyn ScriptRuntime>>,
     /// The time of one run: the service's limit by default.
     pub run_millis_max: u64,
+    /// Are scripts that exceed their limits again and again refused for a while?
+    pub blocks: bool,
 }
 
 impl Default for ScriptSettings {
     fn default() -> ScriptSettings {
-        ScriptSettings { runtime: None, run_millis_max: 5_000 }
+        ScriptSettings { runtime: None, run_millis_max: 5_000, blocks: true }
     }
 }
 
@@ -79,6 +83,7 @@ impl fmt::Debug for ScriptSettings {
         f.debug_struct("ScriptSettings")
             .field("runtime", &self.runtime.is_some())
             .field("run_millis_max", &self.run_millis_max)
+            .field("blocks", &self.blocks)
             .finish()
     }
 }
@@ -269,6 +274,7 @@ impl Database {
             tries: Tries::default(),
             answered: AtomicU64::new(0),
             turns: Arc::default(),
+            overruns: Overruns::default(),
         }))
     }
 

@@ -56,9 +56,10 @@ pub struct ScriptCall<'a> {
 /// What a script runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptRole<'a> {
-    /// The arguments are a JSON array.
+    /// The arguments are JSON: an array, or what the language's `apply` takes for one.
     Procedure { arguments: &'a str },
-    /// Runs before a write and may change the document that is to be written. A delete has none.
+    /// Runs before a write and may change the document that is to be written. A delete has the item
+    /// that is there, if there is one; what it makes of it is of no consequence.
     PreTrigger { operation: WriteKind, document: Option<&'a str> },
     /// Runs after a write and may change what the client is told. The document is that of the
     /// request, the answer the one that was stored; a delete has neither.

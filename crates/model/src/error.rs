@@ -38,6 +38,12 @@ pub enum ErrorKind {
     /// The plan of the query asks more of the client than it says it can do (400/1004): write the
     /// query differently, or use a client that can.
     PlanNotSupported,
+    /// A script threw an error with a number (400, the number is the sub-status): it is the
+    /// script's own way of telling its caller something.
+    ScriptFailed {
+        /// What the script, or whoever ran it for a query, says.
+        number: u32,
+    },
     /// Nobody known signed this request: sign it again with the right key and time.
     Unauthenticated,
     /// The signer is known and may not do this.

@@ -126,6 +126,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::ContainerRidMismatch => (400, 1024, "BadRequest"),
         ErrorKind::NotServedDirectly { .. } => (400, 1004, "BadRequest"),
         ErrorKind::PlanNotSupported => (400, 1004, "BadRequest"),
+        ErrorKind::ScriptFailed { number } => (400, *number, "BadRequest"),
         ErrorKind::Unauthenticated => (401, 0, "Unauthorized"),
         ErrorKind::Forbidden => (403, 0, "Forbidden"),
         ErrorKind::NotForRoles => (403, 5300, "Forbidden"),
@@ -164,6 +165,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::ContainerRidMismatch
         | ErrorKind::NotServedDirectly { .. }
         | ErrorKind::PlanNotSupported
+        | ErrorKind::ScriptFailed { .. }
         | ErrorKind::Unauthenticated
         | ErrorKind::Forbidden
         | ErrorKind::NotForRoles
@@ -244,6 +246,7 @@ mod tests {
             ErrorKind::ContainerRidMismatch,
             ErrorKind::NotServedDirectly { plan: "{}".into() },
             ErrorKind::PlanNotSupported,
+            ErrorKind::ScriptFailed { number: 409 },
             ErrorKind::Unauthenticated,
             ErrorKind::Forbidden,
             ErrorKind::NotForRoles,

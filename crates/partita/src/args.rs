@@ -399,6 +399,11 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) all_versions_retention: u32,
 
+    /// Whether a script that exceeds its limits three times in ten minutes is refused (403) for the
+    /// next five, as at the service
+    #[arg(long, env = "PARTITA_SCRIPT_BLOCKING", value_enum, default_value_t = Switch::On)]
+    pub(crate) script_blocking: Switch,
+
     /// How far a request's date may be from the server's clock, in minutes
     #[arg(long, env = "PARTITA_CLOCK_SKEW_MINUTES", value_name = "MINUTES", default_value_t = 15)]
     pub(crate) clock_skew_minutes: u64,

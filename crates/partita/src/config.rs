@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use partita_engine::{
-    ChangeFeedSettings, EngineSettings, PartitionSettings, QuerySettings, ThroughputMode,
+    ChangeFeedSettings, EngineSettings, PartitionSettings, QuerySettings, ScriptSettings,
+    ThroughputMode,
 };
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_nosql::Trust;
@@ -155,7 +156,10 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             retention_minutes: args.all_versions_retention,
             ..ChangeFeedSettings::default()
         },
-        ..EngineSettings::default()
+        scripts: ScriptSettings {
+            blocks: args.script_blocking == Switch::On,
+            ..ScriptSettings::default()
+        },
     }
 }
 

@@ -154,7 +154,8 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         | ErrorKind::PartitionKeyMismatch
         | ErrorKind::ContainerRidMismatch
         | ErrorKind::NotServedDirectly { .. }
-        | ErrorKind::PlanNotSupported => 400,
+        | ErrorKind::PlanNotSupported
+        | ErrorKind::ScriptFailed { .. } => 400,
         ErrorKind::Unauthenticated => 401,
         ErrorKind::Forbidden
         | ErrorKind::NotForRoles

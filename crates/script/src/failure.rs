@@ -1,10 +1,10 @@
 //! Why a script failed, as an error of the database.
 //!
 //! Whatever a script throws, the client gets a 400 with the exception's text and place; the number
-//! of a numbered error stands in the text, and is not the answer's status. Only the limits have
+//! of a numbered error stands in the text, and is the answer's sub-status. Only the limits have
 //! statuses of their own: time 408, memory 403, size of the answer 413.
 
-use partita_model::Error;
+use partita_model::{Error, ErrorKind};
 use rquickjs::{Ctx, Object, Value};
 
 use crate::bridge::{lossy, stringify};
@@ -32,7 +32,7 @@ impl Subject<'_> {
         match thrown {
             Some(thrown) => self.thrown(ctx, &thrown),
             None if matches!(error, rquickjs::Error::Allocation) => self.out_of_memory(),
-            None => exception(&error.to_string(), ""),
+            None => Error::bad_request(exception(&error.to_string(), "")),
         }
     }
 
@@ -59,16 +59,32 @@ impl Subject<'_> {
         }
         let text = text_of(ctx, thrown);
         let stack = stack_of(ctx, thrown);
-        if self.watch.expired() { self.timeout() } else { exception(&text, &stack) }
+        let number = number_of(ctx, thrown);
+        if self.watch.expired() {
+            return self.timeout();
+        }
+        let message = exception(&text, &stack);
+        match number {
+            Some(number) => Error::new(ErrorKind::ScriptFailed { number }, message),
+            None => Error::bad_request(message),
+        }
     }
 }
 
-fn exception(text: &str, stack: &str) -> Error {
-    Error::bad_request(format!(
+fn exception(text: &str, stack: &str) -> String {
+    format!(
         "Encountered exception while executing function. Exception = {}\r\nStack trace: {}",
         shortened(text),
         shortened(stack)
-    ))
+    )
+}
+
+/// The number of an error that has one, if it can be a sub-status.
+fn number_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> Option<u32> {
+    let error = thrown.as_object().filter(|object| object.is_error())?;
+    let number = member(ctx, error, "number").parse().ok();
+    ctx.catch();
+    number
 }
 
 fn shortened(text: &str) -> String {

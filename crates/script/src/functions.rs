@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use partita_engine::Script;
-use partita_model::{Clock, Error, Result, Value};
+use partita_model::{Clock, Error, ErrorKind, Result, Value};
 use partita_query::Functions;
 use rquickjs::{Ctx, Persistent};
 
@@ -159,7 +159,14 @@ fn apply<'js>(
     from_js(ctx, &result)
 }
 
+/// The number of whatever a function throws that has none of its own: clients look for it.
+const THROWN_IN_FUNCTION: u32 = 32_766;
+
 /// A query may call several functions: the message says which one failed.
 fn named(script: &Script, error: Error) -> Error {
-    Error::new(error.kind, format!("udf.{}: {}", script.name, error.message))
+    let kind = match error.kind {
+        ErrorKind::BadRequest => ErrorKind::ScriptFailed { number: THROWN_IN_FUNCTION },
+        kind => kind,
+    };
+    Error::new(kind, format!("udf.{}: {}", script.name, error.message))
 }

@@ -11,7 +11,7 @@ use partita_model::{Clock, Entropy, Error, Result};
 use partita_query::Functions;
 use rquickjs::{Ctx, Value};
 
-use crate::bridge::{JsResult, call as call_function, parse, stringify, text};
+use crate::bridge::{JsResult, call as call_function, parse, stringify, text, throw};
 use crate::drive::drive;
 use crate::failure::Subject;
 use crate::functions::UserFunctions;
@@ -22,6 +22,9 @@ use crate::{context, entry};
 
 /// How long a text may take to be compiled when it is stored.
 const CHECK_NANOS_MAX: u64 = 1_000_000_000;
+
+/// Arguments that a call may have: what is not an array can claim any length.
+const ARGUMENTS_MAX: f64 = 65_535.0;
 
 /// What a script may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,14 +145,29 @@ fn execute<'js>(
         ScriptRole::Procedure { arguments } => parse(ctx, arguments)?,
         ScriptRole::PreTrigger { .. } | ScriptRole::PostTrigger { .. } => parse(ctx, "[]")?,
     };
-    let arguments = arguments.as_array().map(|array| array.iter().collect::<JsResult<Vec<_>>>());
-    call_function(ctx, &function, arguments.transpose()?.unwrap_or_default())?;
+    call_function(ctx, &function, listed(ctx, &arguments)?)?;
     drive(ctx, run, host)?;
     let message = run.response.as_ref().unwrap_or(&run.request);
     match message.written_body(ctx)? {
         Some(body) => stringify(ctx, &body),
         None => Ok(None),
     }
+}
+
+/// The arguments of a call as the language's `apply` takes them from what it is given: nothing, an
+/// array, or an object with a length.
+fn listed<'js>(ctx: &Ctx<'js>, given: &Value<'js>) -> JsResult<Vec<Value<'js>>> {
+    if let Some(array) = given.as_array() {
+        return array.iter().collect();
+    }
+    let Some(object) = given.as_object() else { return Ok(Vec::new()) };
+    let length = object.get::<_, Value<'js>>("length")?.as_number().unwrap_or_default();
+    if length > ARGUMENTS_MAX {
+        let message = format!("A procedure takes {ARGUMENTS_MAX} arguments at most.");
+        return Err(throw(ctx, 400, &message));
+    }
+    // Neither negative numbers nor fractions are lengths; casting rounds them down to one.
+    (0..length.max(0.0) as u32).map(|at| object.get(at.to_string())).collect()
 }
 
 /// The request and the response of a run, before the script has touched them.

@@ -50,7 +50,7 @@ impl Patched {
         Ok(Patched { patch, filter, ttl: None })
     }
 
-    fn apply(&self, place: &Place, record: &ItemRecord) -> Result<Draft> {
+    pub(super) fn apply(&self, place: &Place, record: &ItemRecord) -> Result<Draft> {
         let text = record.text()?;
         if let Some(filter) = &self.filter
             && !filter.matches(&Document::new(text).to_value())?

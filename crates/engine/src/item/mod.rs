@@ -20,7 +20,7 @@ pub(crate) use arrivals::Arrivals;
 pub(crate) use batch::{brought_over, derived, removal_of_expired};
 pub(crate) use list::scope_epks;
 pub use transaction::Turn;
-pub(crate) use transaction::Turns;
+pub(crate) use transaction::{Overruns, Turns};
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ pub struct ProcedureCall {
     pub procedure: String,
     /// None: the container knows no partition keys.
     pub partition_key: Option<PartitionKeyHeader>,
-    /// A JSON array.
+    /// JSON: an array, or what `apply` takes for one.
     pub arguments: String,
     /// Tell what the script logs.
     pub logs: bool,

@@ -34,8 +34,8 @@ fn trigger(body: &Value) -> Result<Trigger> {
     let operation_text = text(ScriptKind::Trigger, body, "triggerOperation")?;
     let operation = TriggerOperation::parse(operation_text).ok_or_else(|| {
         Error::bad_request(format!(
-            "The triggerOperation '{operation_text}' is invalid: use All, Create, Update, Replace \
-             or Delete"
+            "The triggerOperation '{operation_text}' is invalid: use All, Create, Update, Upsert, \
+             Replace or Delete"
         ))
     })?;
     let (moment_text, operation_text) = (moment_text.to_owned(), operation_text.to_owned());

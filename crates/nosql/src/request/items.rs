@@ -84,10 +84,10 @@ pub(super) fn item(
             triggered(headers, Op::ReplaceItem { path, item, condition })
         }
         Method::PATCH => {
-            refuse_triggers(headers)?;
             let patch = Patch::parse(&incoming.body)?;
             let filter = patch.condition.as_deref().map(Filter::parse_condition).transpose()?;
-            Ok(Op::PatchItem { path: path()?, patch, filter, condition: if_match(headers)? })
+            let condition = if_match(headers)?;
+            triggered(headers, Op::PatchItem { path: path()?, patch, filter, condition })
         }
         Method::DELETE => {
             let condition = if_match(headers)?;
@@ -134,8 +134,8 @@ fn upsert_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
     }
 }
 
-/// Batches and patches run no triggers, and leaving one out would write something else than the
-/// client asked for.
+/// Batches run no triggers, and leaving one out would write something else than the client asked
+/// for.
 fn refuse_triggers(headers: Headers<'_>) -> Result<()> {
     for name in [headers::PRE_TRIGGERS, headers::POST_TRIGGERS] {
         if headers.text(&name)?.is_some() {

@@ -59,13 +59,14 @@ pub(super) fn script(
     }))
 }
 
-/// A run of a procedure. The body is the list of its arguments; none at all is an empty one.
+/// A run of a procedure. The body is the list of its arguments, or what the language's `apply`
+/// takes for one: null, and an object with a length.
 fn run(script: ScriptPath, incoming: Incoming<'_>, key_required: KeyRequired) -> Result<Op> {
     let arguments = match incoming.body.is_empty() {
         true => Value::Array(Vec::new()),
         false => Value::parse(&incoming.body)?,
     };
-    if arguments.as_array().is_none() {
+    if !matches!(arguments, Value::Null | Value::Array(_) | Value::Object(_)) {
         return Err(Error::bad_request(
             "The body of a request that runs a stored procedure must be an array: its arguments.",
         ));

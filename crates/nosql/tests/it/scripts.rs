@@ -101,6 +101,14 @@ fn a_procedure_answers_with_what_it_set() {
                 r#"{"x":[1,null]}"#,
             ),
             ("function () { }", "", ""),
+            ("function () { __.response.setBody(arguments.length); }", "null", "0"),
+            ("function () { __.response.setBody(arguments.length); }", "{}", "0"),
+            ("function () { __.response.setBody(arguments.length); }", r#"{"length":-3}"#, "0"),
+            (
+                "function (a, b) { __.response.setBody([a, typeof b, arguments.length]); }",
+                r#"{"0":"x","length":2.9}"#,
+                r#"["x","undefined",2]"#,
+            ),
         ] {
             let upsert = world.post(&at("sprocs"), &script("s", source, ""));
             upsert.header("x-ms-documentdb-is-upsert", "true").send();
@@ -145,7 +153,7 @@ fn a_procedure_is_all_or_nothing() {
         assert_eq!(session_lsn(&done), before + 1, "one commit");
         assert_eq!(done.header(LOG), Some("made%203%20%26%20more"));
         assert_eq!(world.get(DOCS).expect(200).feed("Documents").len(), 3);
-        run(&world, "s", r#"[["4","1"]]"#).refused(400, "0", "already exists");
+        run(&world, "s", r#"[["4","1"]]"#).refused(400, "409", "already exists");
         assert_eq!(world.get(DOCS).expect(200).feed("Documents").len(), 3);
     }
 }
@@ -159,11 +167,13 @@ fn a_procedure_stays_within_its_partition_key() {
     let world = World::with_container("30000");
     let source = "function (pk) { __.createDocument(__.getSelfLink(), { id: '1', pk: pk }); }";
     procedure(&world, "s", source);
-    run(&world, "s", r#"["b"]"#).refused(400, "0", "cannot reference partition keys other");
+    run(&world, "s", r#"["b"]"#).refused(400, "400", "cannot reference partition keys other");
     run(&world, "s", r#"["a"]"#).expect(200);
     let keyless = world.post(&at("sprocs/s"), r#"["a"]"#);
     keyless.refused(400, "0", "PartitionKey value must be supplied");
-    run(&world, "s", r#"{"not":"a list"}"#).refused(400, "0", "must be an array");
+    for no_list in ["1", "true", r#""text""#] {
+        run(&world, "s", no_list).refused(400, "0", "must be an array");
+    }
     run(&world, "nobody", "[]").refused(404, "0", "'nobody'");
     run(&world, "s", r#"["a"]"#).signed_by(READONLY).refused(403, "0", "read-only key");
 }
@@ -192,7 +202,7 @@ fn triggers_run_with_the_write_that_names_them() {
         let stored = world.get(&path).key(r#"["a"]"#).expect(200);
         assert_eq!(stored.json().get("told"), None);
         assert_eq!(made.header("etag"), stored.header("etag"));
-        create("2").header(POST, "post").refused(400, "0", "already exists");
+        create("2").header(POST, "post").refused(400, "409", "already exists");
         assert_eq!(world.get(DOCS).expect(200).feed("Documents").len(), 2);
 
         create("2").header(PRE, "nobody").refused(400, "0", "nobody");
@@ -203,8 +213,6 @@ fn triggers_run_with_the_write_that_names_them() {
         let quiet = create("3").header(PRE, "pre").header("prefer", "return=minimal").expect(201);
         assert!(quiet.body.is_empty());
         delete().header(PRE, "pre").expect(204);
-        let patch = world.patch(&path, r#"[{"op":"set","path":"/v","value":1}]"#);
-        patch.key(r#"["a"]"#).header(PRE, "pre").refused(501, "0", "triggers");
     }
 }
 
@@ -231,7 +239,7 @@ fn queries_call_functions() {
         let rows = query("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 4");
         assert_eq!(rows.expect(200).feed("Documents"), [Value::from(6_i64)]);
         query("SELECT VALUE udf.nobody(c.n) FROM c").refused(400, "0", "nobody");
-        query("SELECT VALUE udf.bad(c.n) FROM c").refused(400, "0", "no");
+        query("SELECT VALUE udf.bad(c.n) FROM c").refused(400, "32766", "no");
     }
 }
 
@@ -253,4 +261,105 @@ fn a_token_for_a_procedure_runs_it_and_nothing_else() {
     world.delete(&at("sprocs/s")).token(&one).refused(403, "0", "");
     let reading = token("q", "Read", "dbs/d/colls/c/sprocs/t");
     run(&world, "t", "[]").token(&reading).refused(403, "0", "mode is Read");
+}
+
+#[test]
+fn the_number_of_an_error_is_the_sub_status() {
+    let world = World::with_container("400");
+    procedure(&world, "s", "function (n) { throw new Error(n, 'as it says'); }");
+    run(&world, "s", "[409]").refused(400, "409", "as it says");
+    run(&world, "s", "[12345]").refused(400, "12345", "as it says");
+    procedure(&world, "plain", "function (n) { throw new Error('just so'); }");
+    run(&world, "plain", "[]").refused(400, "0", "just so");
+    procedure(&world, "huge", "function () { }");
+    run(&world, "huge", r#"{"length":1e9}"#).refused(400, "400", "arguments at most");
+}
+
+#[test]
+fn a_pre_trigger_of_a_delete_sees_the_item() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        let keep = r#"function () {
+            var b = __.request.getBody();
+            if (b && b.kept) throw new Error(403, 'kept: ' + b.id + ' ' + __.request.getOperationType());
+        }"#;
+        trigger(&world, "keep", "Pre", "Delete", keep);
+        for (id, kept) in [("1", "true"), ("2", "false")] {
+            let body = format!(r#"{{"id":"{id}","pk":"a","kept":{kept}}}"#);
+            world.post(DOCS, &body).key(r#"["a"]"#).expect(201);
+        }
+        let delete =
+            |id: &str| world.delete(&format!("{DOCS}/{id}")).key(r#"["a"]"#).header(PRE, "keep");
+        delete("1").refused(400, "403", "kept: 1 Delete");
+        delete("2").expect(204);
+        delete("3").refused(404, "0", "");
+        world.get(&format!("{DOCS}/1")).key(r#"["a"]"#).expect(200);
+    }
+}
+
+#[test]
+fn a_trigger_for_upserts_runs_with_upserts_only() {
+    let world = World::with_container("400");
+    let mark =
+        "function () { var b = __.request.getBody(); b.marked = true; __.request.setBody(b); }";
+    trigger(&world, "mark", "Pre", "Upsert", mark);
+    let post = || world.post(DOCS, r#"{"id":"1","pk":"a"}"#).key(r#"["a"]"#).header(PRE, "mark");
+    post().refused(400, "0", "Upsert");
+    let upserted = post().header("x-ms-documentdb-is-upsert", "True").expect(201);
+    assert_eq!(upserted.json().get("marked"), Some(&Value::Bool(true)));
+    let listed = world.get(&at("triggers/mark")).expect(200);
+    assert_eq!(listed.member("triggerOperation"), "Upsert");
+}
+
+#[test]
+fn triggers_run_with_patches_as_with_replaces() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        let pre = r#"function () {
+            var b = __.request.getBody();
+            b.seen = b.v + ' ' + __.request.getOperationType();
+            __.request.setBody(b);
+        }"#;
+        trigger(&world, "pre", "Pre", "Replace", pre);
+        let post = r#"function () {
+            var b = getContext().getResponse().getBody();
+            if (b.v > 2) throw new Error('too much');
+            __.createDocument(__.getSelfLink(), { id: 'log' + b.v, pk: 'a' });
+        }"#;
+        trigger(&world, "post", "Post", "All", post);
+        trigger(&world, "create", "Pre", "Create", pre);
+        world.post(DOCS, r#"{"id":"1","pk":"a","v":1}"#).key(r#"["a"]"#).expect(201);
+        let path = format!("{DOCS}/1");
+        let patch = |body: &str| {
+            let ask = world.patch(&path, body).key(r#"["a"]"#);
+            ask.header(PRE, "pre").header(POST, "post")
+        };
+        let incr = r#"{"operations":[{"op":"incr","path":"/v","value":1}]}"#;
+        let patched = patch(incr).expect(200);
+        assert_eq!(patched.member("seen"), "2 Replace");
+        let stored = world.get(&path).key(r#"["a"]"#).expect(200);
+        assert_eq!(stored.member("seen"), "2 Replace");
+        assert_eq!(stored.header("etag"), patched.header("etag"));
+        world.get(&format!("{DOCS}/log2")).key(r#"["a"]"#).expect(200);
+        patch(incr).refused(400, "0", "too much");
+        assert_eq!(world.get(&path).key(r#"["a"]"#).expect(200).body, stored.body);
+        patch(incr).header("if-match", "\"other\"").refused(412, "0", "");
+        let untrue = r#"{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v = 9"}"#;
+        patch(untrue).refused(412, "0", "");
+        let missing = world.patch(&format!("{DOCS}/none"), incr).key(r#"["a"]"#);
+        missing.header(PRE, "pre").refused(404, "0", "");
+        let other = world.patch(&path, incr).key(r#"["a"]"#).header(PRE, "create");
+        other.refused(400, "0", "Create");
+    }
+}
+
+#[test]
+fn a_system_procedure_needs_not_be_stored() {
+    for (throughput, _) in PARTITIONS {
+        let world = World::with_container(throughput);
+        assert_eq!(run(&world, "__.sys.echo", r#"["foobar"]"#).expect(200).text(), r#""foobar""#);
+        assert_eq!(run(&world, "__.sys.echo", "[]").expect(200).text(), "");
+        run(&world, "__.sys.nothing", "[]").refused(404, "0", "");
+        assert!(world.get(&at("sprocs")).expect(200).feed("StoredProcedures").is_empty());
+    }
 }

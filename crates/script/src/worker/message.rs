@@ -27,6 +27,9 @@ const NOTHING: u8 = 9;
 const PAGE: u8 = 10;
 const FAILED: u8 = 11;
 
+/// In the place of an error's number: it is the script's own, and follows.
+const SCRIPT_FAILED: u64 = 1_000;
+
 pub(super) fn put_script(frame: Encoder, script: &Script) -> Encoder {
     frame.text(&script.name).text(&script.source)
 }
@@ -291,6 +294,9 @@ pub(super) fn get_value(frame: &mut Decoder) -> io::Result<Option<Value>> {
 /// An error by the number that a script sees. Those that no script sees go as one: the server knows
 /// which one it was.
 fn put_error(frame: Encoder, error: &Error) -> Encoder {
+    if let ErrorKind::ScriptFailed { number } = error.kind {
+        return frame.number(SCRIPT_FAILED).number(number.into()).text(&error.message);
+    }
     let number = match error.kind {
         ErrorKind::Timeout => 408,
         ErrorKind::Unavailable => 503,
@@ -301,6 +307,10 @@ fn put_error(frame: Encoder, error: &Error) -> Encoder {
 
 fn get_error(frame: &mut Decoder) -> io::Result<Error> {
     let kind = match frame.number()? {
+        SCRIPT_FAILED => {
+            let number = u32::try_from(frame.number()?).map_err(|_| broken())?;
+            ErrorKind::ScriptFailed { number }
+        }
         400 => ErrorKind::BadRequest,
         401 => ErrorKind::Unauthenticated,
         403 => ErrorKind::Forbidden,

@@ -8,7 +8,7 @@ use crate::host::{MemoryHost, failure, run};
 fn an_exception_is_a_400_with_its_text_number_and_place() {
     let source = "function outer() {\n  function inner() { throw new Error(409, 'not now'); }\n  inner();\n}";
     let (kind, message) = failure(&mut MemoryHost::default(), source);
-    assert_eq!(kind, ErrorKind::BadRequest);
+    assert_eq!(kind, ErrorKind::ScriptFailed { number: 409 });
     assert!(
         message.starts_with(
             "Encountered exception while executing function. Exception = Error: not now\r\nNumber: 409\r\nStack trace: "
@@ -46,6 +46,26 @@ fn anything_can_be_thrown() {
             failure(&mut MemoryHost::default(), &format!("function () {{ {statement}; }}"));
         assert_eq!(kind, ErrorKind::BadRequest);
         assert!(message.contains(expected), "{statement}: {message}");
+    }
+}
+
+#[test]
+fn only_numbers_that_can_be_a_sub_status_are_one() {
+    for (thrown, number) in [
+        ("new Error(409, 'x')", Some(409)),
+        ("new Error(0, 'x')", Some(0)),
+        ("Object.assign(new Error('x'), { number: 7 })", Some(7)),
+        ("new Error(-1, 'x')", None),
+        ("new Error(1.5, 'x')", None),
+        ("new Error(1e20, 'x')", None),
+        ("Object.assign(new Error('x'), { number: {} })", None),
+        ("{ number: 5 }", None),
+        ("new Error('409')", None),
+    ] {
+        let source = format!("function () {{ throw {thrown}; }}");
+        let (kind, _) = failure(&mut MemoryHost::default(), &source);
+        let expected = number.map(|number| ErrorKind::ScriptFailed { number });
+        assert_eq!(kind, expected.unwrap_or(ErrorKind::BadRequest), "{thrown}");
     }
 }
 

@@ -72,7 +72,7 @@ fn an_exception_is_a_400_that_names_the_function() {
     let bad =
         functions(&[("bad", "function (x) { if (x > 1) throw new Error('too much'); return x; }")]);
     let error = bad.call("bad", &[json("2")]).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::BadRequest);
+    assert_eq!(error.kind, ErrorKind::ScriptFailed { number: 32_766 });
     assert!(
         error.message.starts_with("udf.bad: ") && error.message.contains("too much"),
         "{}",
@@ -84,9 +84,10 @@ fn an_exception_is_a_400_that_names_the_function() {
 #[test]
 fn an_unknown_function_and_one_that_does_not_compile_are_400s() {
     let some = functions(&[("broken", "function () {")]);
-    for name in ["missing", "broken"] {
+    let thrown = ErrorKind::ScriptFailed { number: 32_766 };
+    for (name, kind) in [("missing", ErrorKind::BadRequest), ("broken", thrown)] {
         let error = some.call(name, &[]).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::BadRequest);
+        assert_eq!(error.kind, kind);
         assert!(error.message.contains(&format!("udf.{name}")), "{}", error.message);
     }
 }

@@ -98,7 +98,10 @@ fn whatever_memory_there_is_a_run_ends_with_an_answer_or_an_error() {
         assert!(
             matches!(
                 error.kind,
-                ErrorKind::Forbidden | ErrorKind::Unavailable | ErrorKind::BadRequest
+                ErrorKind::Forbidden
+                    | ErrorKind::Unavailable
+                    | ErrorKind::BadRequest
+                    | ErrorKind::ScriptFailed { .. }
             ),
             "{memory_bytes_max}: {error:?}"
         );

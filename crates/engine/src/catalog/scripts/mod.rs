@@ -68,6 +68,7 @@ pub enum TriggerOperation {
     Create,
     /// Replaces and upserts.
     Update,
+    Upsert,
     Replace,
     Delete,
 }
@@ -79,6 +80,7 @@ impl TriggerOperation {
             ("all", TriggerOperation::All),
             ("create", TriggerOperation::Create),
             ("update", TriggerOperation::Update),
+            ("upsert", TriggerOperation::Upsert),
             ("replace", TriggerOperation::Replace),
             ("delete", TriggerOperation::Delete),
         ];
@@ -92,6 +94,7 @@ impl TriggerOperation {
             TriggerOperation::All => true,
             TriggerOperation::Create => write == WriteKind::Create,
             TriggerOperation::Update => matches!(write, WriteKind::Replace | WriteKind::Upsert),
+            TriggerOperation::Upsert => write == WriteKind::Upsert,
             TriggerOperation::Replace => write == WriteKind::Replace,
             TriggerOperation::Delete => write == WriteKind::Delete,
         }

@@ -19,7 +19,7 @@ mod overlay;
 mod script;
 
 pub use script::Turn;
-pub(crate) use script::Turns;
+pub(crate) use script::{Overruns, Turns};
 
 use std::sync::Arc;
 

@@ -364,3 +364,33 @@ fn a_token_for_a_procedure_does_not_follow_its_name_while_it_waits_for_a_turn() 
     drop(turn);
     assert!(block_on(bench.database.turn(&op(), &token)).unwrap().is_none(), "nor has it a turn");
 }
+
+#[test]
+fn a_script_that_takes_too_long_again_and_again_is_not_run_for_a_while() {
+    for blocks in [true, false] {
+        let mut settings = unthrottled();
+        settings.scripts.blocks = blocks;
+        let (bench, _) = scripted(settings);
+        bench.make_container(400, KEY_PK);
+        script(create(&bench, ScriptKind::Procedure, "slow", r#"[["overrun","slow"]]"#));
+        script(create(&bench, ScriptKind::Procedure, "fine", r#"[["say",1]]"#));
+        let run = |name: &str| bench.run(call(name, r#"["a"]"#, "[]"));
+        for _ in 0..3 {
+            assert_eq!(error(&run("slow")), ErrorKind::Timeout);
+            bench.clock.advance_millis(60_000);
+        }
+        let expected = if blocks { ErrorKind::Forbidden } else { ErrorKind::Timeout };
+        assert_eq!(error(&run("slow")), expected);
+        answer(&run("fine"));
+        let replace = |source: &str| {
+            let (script_path, body) =
+                (script_path(ScriptKind::Procedure, "slow"), json(&body("slow", source)));
+            let op = ScriptOp::Replace { script: script_path, body, condition: None };
+            script(bench.run(Op::Script(op)));
+        };
+        replace(r#"[["say",2]]"#);
+        answer(&run("slow"));
+        replace(r#"[["overrun","slow"]]"#);
+        assert_eq!(error(&run("slow")), ErrorKind::Timeout, "another text, which may run");
+    }
+}

@@ -7,6 +7,7 @@
 //! ["move", from, to, amount]                    changes the members `n` of two items
 //! ["say", value]         answers the value      ["log", text]
 //! ["throw", text]        ends with an error     ["try", step]   goes on after an error
+//! ["overrun", text]      ends as one that took too long
 //! ["document", members]  changes the document of a pre-trigger or the answer of a post-trigger
 //! ["hook"]               calls the test
 //! ```
@@ -123,6 +124,7 @@ impl Run<'_> {
                 Ok(())
             }
             "throw" => Err(Error::bad_request(text(1))),
+            "overrun" => Err(Error::timeout(text(1))),
             "try" => {
                 let tried = self.step(&parts[1], host);
                 self.answers.extend(tried.err().map(|e| Value::from(format!("{:?}", e.kind))));

@@ -15,11 +15,11 @@ use crate::catalog::Container;
 use crate::context::{Context, Work};
 use crate::database::Database;
 use crate::item::draft::Draft;
-use crate::item::intent::Intent;
+use crate::item::intent::{Intent, Patched};
 use crate::item::read::version;
 use crate::item::transaction::one_read;
 use crate::item::transaction::overlay::Overlay;
-use crate::item::{Place, not_found};
+use crate::item::{Place, check_match, not_found};
 use crate::keys;
 use crate::op::{
     Change, Condition, EtagPattern, ItemBody, NewItem, Outcome, PageRequest, QueryRequest, Scope,
@@ -113,6 +113,21 @@ impl<'a> Host<'a> {
         self.mark = self.mark.max(prepared.mark);
         self.pay(&prepared.counts.usage());
         Ok(prepared.outcome)
+    }
+
+    /// What a patch makes of an item.
+    pub(super) fn patched(
+        &mut self,
+        id: &str,
+        patch: &Patched,
+        condition: Option<&Condition>,
+    ) -> Result<Draft> {
+        let place = self.place(id.to_owned());
+        let current = self.database.current(&mut self.work, &*self.view, &place)?;
+        let live = current.filter(|current| current.live);
+        let record = live.map(|current| current.record).ok_or_else(|| not_found(id))?;
+        check_match(condition, &record)?;
+        patch.apply(&place, &record)
     }
 
     /// Understands a document of this logical partition.

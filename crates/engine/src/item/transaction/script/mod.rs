@@ -11,6 +11,7 @@
 //! Scripts on one logical partition would keep each other from committing, so they take turns
 //! (`turns.rs`). That is a matter of speed only: nothing relies on it.
 
+mod blocking;
 mod functions;
 mod host;
 mod procedure;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use partita_model::{Charge, Epk, Error, PartitionKey, PartitionKeyHeader, Result, ScriptKind};
 use partita_storage::StorageError;
 
+pub(crate) use blocking::Overruns;
 pub use turns::Turn;
 pub(crate) use turns::Turns;
 
@@ -155,7 +157,13 @@ impl Database {
             self_link: &container.self_link(),
             alt_link: &container.alt_link(),
         };
+        if self.settings.scripts.blocks {
+            self.overruns.check(script, self.clock.unix_millis())?;
+        }
         let ScriptEnd { result, log: logged } = self.script_runtime(kind)?.run(&call, host);
+        if self.settings.scripts.blocks {
+            self.overruns.note(script, &result, self.clock.unix_millis());
+        }
         if logs {
             *log = Some(logged);
         }
@@ -174,7 +182,9 @@ impl Database {
                 Op::CreateItem { container, item } | Op::UpsertItem { container, item, .. } => {
                     self.home_of(container, item.partition_key.as_ref())
                 }
-                Op::ReplaceItem { path, .. } | Op::DeleteItem { path, .. } => {
+                Op::ReplaceItem { path, .. }
+                | Op::PatchItem { path, .. }
+                | Op::DeleteItem { path, .. } => {
                     self.home_of(&path.container, path.partition_key.as_ref())
                 }
                 _ => return Ok(None),

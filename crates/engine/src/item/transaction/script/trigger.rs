@@ -6,28 +6,32 @@
 
 use std::sync::Arc;
 
-use partita_model::{Document, Error, KEY_MISMATCH, PartitionKeyHeader, Result, ScriptKind, json};
+use partita_model::{
+    Document, Error, ErrorKind, KEY_MISMATCH, PartitionKeyHeader, Result, ScriptKind, json,
+};
 
 use super::Home;
 use super::host::Host;
 use crate::catalog::{AddressedBy, Container, StoredScript, TriggerMoment};
 use crate::context::Work;
 use crate::database::Database;
-use crate::item::draft::too_large;
-use crate::item::intent::Intent;
+use crate::item::draft::{Draft, too_large};
+use crate::item::intent::{Intent, Patched};
 use crate::item::{Place, key_of_request};
 use crate::op::{
     Condition, ContainerPath, Indexing, ItemBody, ItemPath, NewItem, Op, Outcome, TriggerNames,
 };
-use crate::script_runtime::{Script, ScriptRole, WriteKind};
+use crate::script_runtime::{HostLink, Script, ScriptHost, ScriptRole, WriteKind};
 
 /// A write, understood as far as it can be before its pre-trigger has run.
 struct Write {
     kind: WriteKind,
     /// The item that is addressed by id; creates and upserts address none.
     id: Option<String>,
-    /// None for a delete.
+    /// None for a delete, and for a patch until it has met the item.
     document: Option<String>,
+    /// A patch is a replace by what it makes of the item that is there.
+    patch: Option<Patched>,
     indexing: Indexing,
     condition: Option<Condition>,
 }
@@ -77,16 +81,22 @@ impl Database {
                 let (document, indexing) = (document_of(&item)?, item.indexing);
                 check_header(&home, item.partition_key.as_ref())?;
                 let (kind, id, document) = (WriteKind::Replace, Some(id), Some(document));
-                Ok((home, Write { kind, id, document, indexing, condition }))
+                Ok((home, Write { kind, id, document, patch: None, indexing, condition }))
+            }
+            Op::PatchItem { path, patch, filter, condition } => {
+                let (home, id) = self.home_of_item(work, &path)?;
+                let patch = Some(Patched::of(&home.container, patch, filter)?);
+                let (kind, id, indexing) = (WriteKind::Replace, Some(id), Indexing::default());
+                Ok((home, Write { kind, id, document: None, patch, indexing, condition }))
             }
             Op::DeleteItem { path, condition } => {
                 let (home, id) = self.home_of_item(work, &path)?;
                 let (kind, id, indexing) = (WriteKind::Delete, Some(id), Indexing::default());
-                Ok((home, Write { kind, id, document: None, indexing, condition }))
+                Ok((home, Write { kind, id, document: None, patch: None, indexing, condition }))
             }
             _ => Err(Error::unsupported(
                 "Not supported by this server yet: triggers on operations other than creating, \
-                 upserting, replacing and deleting an item",
+                 upserting, replacing, patching and deleting an item",
             )),
         }
     }
@@ -102,7 +112,7 @@ impl Database {
         let document = document_of(&item)?;
         let home = home_of_document(container, &document, item.partition_key.as_ref())?;
         let (document, indexing) = (Some(document), item.indexing);
-        Ok((home, Write { kind, id: None, document, indexing, condition }))
+        Ok((home, Write { kind, id: None, document, patch: None, indexing, condition }))
     }
 
     /// The logical partition and id of an item that is addressed by id or by resource id.
@@ -160,15 +170,21 @@ impl Database {
         write: &Write,
         triggers: &Triggers,
     ) -> Result<Outcome> {
-        let (operation, mut document) = (write.kind, write.document.clone());
+        let (operation, mut indexing) = (write.kind, write.indexing);
+        let mut document = write.document.clone();
+        if let Some(patched) = write.patched(host)? {
+            (document, indexing) = (Some(patched.text), patched.asked);
+        }
         if let Some(script) = &triggers.pre {
-            let role = ScriptRole::PreTrigger { operation, document: document.as_deref() };
+            let doomed = write.doomed(host)?;
+            let shown = doomed.as_deref().or(document.as_deref());
+            let role = ScriptRole::PreTrigger { operation, document: shown };
             let changed = self.run_script((ScriptKind::Trigger, script), role, false, host, log)?;
             if let Some(changed) = changed.filter(|_| document.is_some()) {
                 document = Some(changed);
             }
         }
-        let (place, intent) = write.intent(host, document.as_deref())?;
+        let (place, intent) = write.intent(host, document.as_deref(), indexing)?;
         let outcome = host.apply(&place, &intent)?;
         let Some(script) = &triggers.post else { return Ok(outcome) };
         let answer = match &outcome {
@@ -190,13 +206,36 @@ impl Database {
 }
 
 impl Write {
-    fn intent(&self, host: &Host<'_>, document: Option<&str>) -> Result<(Place, Intent)> {
+    /// What a patch makes of the item that is there.
+    fn patched(&self, host: &mut Host<'_>) -> Result<Option<Draft>> {
+        let (Some(patch), Some(id)) = (&self.patch, &self.id) else { return Ok(None) };
+        host.patched(id, patch, self.condition.as_ref()).map(Some)
+    }
+
+    /// The item that a delete is about to end, if there is one.
+    fn doomed(&self, host: &mut Host<'_>) -> Result<Option<String>> {
+        let Some(id) = self.id.as_ref().filter(|_| self.kind == WriteKind::Delete) else {
+            return Ok(None);
+        };
+        match host.read(HostLink::Name(id), None) {
+            Ok(item) => Ok(item.map(|item| item.text)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn intent(
+        &self,
+        host: &Host<'_>,
+        document: Option<&str>,
+        indexing: Indexing,
+    ) -> Result<(Place, Intent)> {
         let condition = self.condition.clone();
         let draft = match document {
             Some(text) => Some(host.draft(NewItem {
                 body: text.as_bytes().to_vec(),
                 partition_key: None,
-                indexing: self.indexing,
+                indexing,
             })?),
             None => None,
         };
