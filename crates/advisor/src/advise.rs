@@ -5,7 +5,8 @@
 //! hierarchies.
 
 use partita_model::{
-    HashVersion, KeyKind, KeyPart, PartitionKeyDefinition, PartitionKeyHeader, PropertyPath, limits,
+    HashVersion, KeyKind, KeyPart, KeyWriting, PartitionKeyDefinition, PartitionKeyHeader,
+    PropertyPath, limits,
 };
 
 use crate::paths::{Column, Items, MISSING, NULL};
@@ -77,7 +78,13 @@ pub fn advise(
 pub(crate) fn definition(paths: &[PropertyPath]) -> PartitionKeyDefinition {
     let kind = if paths.len() == 1 { KeyKind::Hash } else { KeyKind::MultiHash };
     let version = HashVersion::V2;
-    PartitionKeyDefinition { paths: paths.to_vec(), kind, version, system_key: false }
+    PartitionKeyDefinition {
+        paths: paths.to_vec(),
+        kind,
+        version,
+        system_key: false,
+        written: KeyWriting::default(),
+    }
 }
 
 /// The share of requests of each item: what a hot key got is divided among its items in the sample,

@@ -8,8 +8,9 @@
 mod grant;
 mod roles;
 
-use partita_model::{ContainerRid, Error, Result, ScriptRid};
+use partita_model::{Error, Result, ScriptRid};
 
+use crate::catalog::Container;
 use crate::context::{Access, Context};
 use crate::database::Database;
 use crate::op::{BatchAction, EncryptionKeyOp, Op, ScriptOp};
@@ -41,9 +42,9 @@ pub(crate) fn check_standing(database: &Database, access: &Access) -> Result<()>
 
 /// Refuses a container that the credentials do not open. [`check`] has looked at it already, but
 /// its name may have been given to another container in between.
-pub(crate) fn check_container(access: &Access, container: ContainerRid) -> Result<()> {
+pub(crate) fn check_container(access: &Access, container: &Container) -> Result<()> {
     match access {
-        Access::Grant(granted) if granted.target.container != container => {
+        Access::Grant(granted) if !granted.target.owner.is(container) => {
             Err(grant::refused("the token is for another resource"))
         }
         // Roles are about names: whatever has the name now is meant.
@@ -87,6 +88,7 @@ fn reads(op: &Op) -> bool {
         Op::Batch { operations, .. } => {
             operations.iter().all(|operation| matches!(operation.action, BatchAction::Read { .. }))
         }
+        Op::QueryResources { list, .. } => reads(list),
         Op::CreateDatabase { .. }
         | Op::DeleteDatabase { .. }
         | Op::CreateContainer { .. }

@@ -16,7 +16,7 @@ use partita_model::{
 use partita_storage::{Status, Store};
 
 use crate::access;
-use crate::catalog::{CatalogStore, Container};
+use crate::catalog::{CatalogStore, Container, DefaultThroughput};
 use crate::context::{Access, Context, Work};
 use crate::describe::QueryLog;
 use crate::item::{Overruns, Turns};
@@ -58,6 +58,7 @@ pub struct EngineSettings {
     pub partitions: PartitionSettings,
     pub change_feed: ChangeFeedSettings,
     pub throughput: ThroughputMode,
+    pub default_throughput: DefaultThroughput,
     pub scripts: ScriptSettings,
 }
 
@@ -229,6 +230,7 @@ impl Default for EngineSettings {
             partitions: PartitionSettings::default(),
             change_feed: ChangeFeedSettings::default(),
             throughput: ThroughputMode::default(),
+            default_throughput: DefaultThroughput::default(),
             scripts: ScriptSettings::default(),
         }
     }
@@ -253,8 +255,9 @@ impl Database {
         settings: EngineSettings,
     ) -> Result<Arc<Database>> {
         let budgets = Budgets::new(settings.partitions.ru_max);
-        let catalog =
-            CatalogStore::open(Arc::clone(&store), Arc::clone(&clock), budgets, &*entropy)?;
+        let (kept, ticking) = (Arc::clone(&store), Arc::clone(&clock));
+        let shown = settings.default_throughput;
+        let catalog = CatalogStore::open(kept, ticking, budgets, shown, &*entropy)?;
         let moves = Moves::default();
         // The thread of the request is one of those that work on a query.
         let crew = Crew::new(settings.query.parallelism.saturating_sub(1));
@@ -419,24 +422,21 @@ impl Database {
                 self.replace_offer(work, &rid, change, condition).await
             }
             Op::ListOffers { filter, page } => self.list_offers(work, filter.as_ref(), &page),
+            Op::QueryResources { list, query, page } => {
+                self.query_resources(work, &list, &query, &page)
+            }
+            op => self.dispatch_child(work, op).await,
+        }
+    }
+
+    /// What databases and containers have beside items.
+    async fn dispatch_child(&self, work: &mut Work<'_>, op: Op) -> Result<Outcome> {
+        match op {
             Op::User(op) => self.user_op(work, op).await,
             Op::EncryptionKey(op) => self.encryption_key_op(work, op).await,
             Op::Permission(op) => self.permission_op(work, op).await,
             Op::Script(op) => self.script_op(work, op).await,
-            Op::ReadItem { .. }
-            | Op::CreateItem { .. }
-            | Op::UpsertItem { .. }
-            | Op::ReplaceItem { .. }
-            | Op::PatchItem { .. }
-            | Op::DeleteItem { .. }
-            | Op::ListItems { .. }
-            | Op::ReadChanges { .. }
-            | Op::Query { .. }
-            | Op::PlanQuery { .. }
-            | Op::DeletePartitionKey { .. }
-            | Op::ExecuteProcedure(_)
-            | Op::Triggered { .. }
-            | Op::Batch { .. } => Err(Error::internal("an item's operation went astray")),
+            _ => Err(Error::internal("an operation went astray")),
         }
     }
 
@@ -465,7 +465,7 @@ impl Database {
     /// Refuses a request whose client knows the container under another resource id: the name was
     /// given to a new container since, and the client's idea of keys and ranges is outdated.
     pub(crate) fn check_intended(&self, work: &Work<'_>, container: &Container) -> Result<()> {
-        access::check_container(&work.context.access, container.rid)?;
+        access::check_container(&work.context.access, container)?;
         match &work.context.intended_container_rid {
             Some(rid) if ContainerRid::parse(rid) != Some(container.rid) => {
                 return Err(Error::container_rid_mismatch(format!(

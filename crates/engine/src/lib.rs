@@ -46,9 +46,9 @@ mod wait;
 
 pub use access::{DataAction, RoleAssignment, RoleScope, Roles};
 pub use catalog::{
-    Container, Database as DatabaseResource, EncryptionKey, Move, Observed, Offer, Partition,
-    Permission, PermissionMode, Policies, StoredScript, Target, Trigger, TriggerMoment,
-    TriggerOperation, User,
+    Container, Database as DatabaseResource, DefaultThroughput, EncryptionKey, Move, Observed,
+    Offer, Owner, Partition, Permission, PermissionMode, Policies, StoredScript, Target, Trigger,
+    TriggerMoment, TriggerOperation, User,
 };
 pub use check::{CheckReport, Finding};
 pub use context::{Access, Context, Grant};

@@ -22,7 +22,7 @@ use partita_model::{
     Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, ScriptKind, Throughput,
     ThroughputBucket, Value,
 };
-use partita_query::Filter;
+use partita_query::{Filter, Query};
 
 pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, OnError, Returns};
 
@@ -131,8 +131,8 @@ pub enum Op {
         database: DatabasePath,
         /// The resource as the client sent it; `model::policy` validates and completes it.
         body: Value,
-        /// None: the container shares the database's throughput if that has any, else it is
-        /// serverless: charged, and never throttled.
+        /// None: the container shares the database's throughput if that has any, else what
+        /// [`DefaultThroughput`](crate::DefaultThroughput) says.
         throughput: Option<Throughput>,
         /// Clients older than 2018-12-31 may create containers without a partition key.
         key_required: KeyRequired,
@@ -205,6 +205,13 @@ pub enum Op {
     },
     ListOffers {
         filter: Option<Filter>,
+        page: PageRequest,
+    },
+
+    /// The rows of a query over all that `list`, one of the operations that list resources, has.
+    QueryResources {
+        list: Box<Op>,
+        query: Query,
         page: PageRequest,
     },
 
@@ -441,6 +448,12 @@ pub enum Outcome {
     },
     Offers {
         offers: Vec<Arc<Offer>>,
+        continuation: Option<String>,
+    },
+    /// Rows of a query over resources; `of` is what it looked at.
+    ResourceRows {
+        of: Box<Outcome>,
+        rows: Vec<Value>,
         continuation: Option<String>,
     },
     EncryptionKey {

@@ -53,7 +53,7 @@ pub use id::{
 pub use json::{JsonError, check_names, compact_array, compact_object, write_string};
 pub use murmur::{murmur3_128, murmur3_128_seeded};
 pub use partition_key::{
-    HashVersion, KEY_MISMATCH, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,
+    HashVersion, KEY_MISMATCH, KeyKind, KeyPart, KeyWriting, PartitionKey, PartitionKeyDefinition,
     PartitionKeyHeader,
 };
 pub use patch::{Patch, PatchAction, PatchOperation, Pointer};

@@ -142,6 +142,17 @@ pub struct PartitionKeyDefinition {
     pub version: HashVersion,
     /// Was the container made without a key, so that the key is ours and normally absent?
     pub system_key: bool,
+    /// How the definition was written.
+    pub written: KeyWriting,
+}
+
+/// What a definition may say or leave out without another meaning; it is shown as it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyWriting {
+    /// It names no version, which means version 1.
+    pub without_version: bool,
+    /// It calls a path of the user's own a system key.
+    pub says_system_key: bool,
 }
 
 impl PartitionKeyDefinition {
@@ -151,14 +162,26 @@ impl PartitionKeyDefinition {
         let kind = parse_kind(object)?;
         let version = parse_version(object, kind)?;
         let paths = parse_paths(object, kind)?;
-        let system_key = shape::present(object, "systemKey")
+        let says_system_key = shape::present(object, "systemKey")
             .map_or(Ok(false), |value| shape::boolean(value, "partitionKey.systemKey"))?;
-        if system_key && !is_system_path(&paths) {
-            return Err(Error::bad_request(format!(
-                "'partitionKey.systemKey' is only for the path {SYSTEM_PATH}"
-            )));
+        let system_key = says_system_key && is_system_path(&paths);
+        let written = KeyWriting {
+            without_version: !system_key
+                && version == HashVersion::V1
+                && shape::present(object, "version").is_none(),
+            says_system_key: says_system_key && !system_key,
+        };
+        Ok(PartitionKeyDefinition { paths, kind, version, system_key, written })
+    }
+
+    /// Refuses what only containers of former days may have: white space outside of quotes.
+    pub(crate) fn check_new(&self) -> Result<()> {
+        match self.paths.iter().find(|path| path.has_plain_white_space()) {
+            None => Ok(()),
+            Some(path) => {
+                Err(not_accepted(path.text(), "put a segment with white space in quotes"))
+            }
         }
-        Ok(PartitionKeyDefinition { paths, kind, version, system_key })
     }
 
     /// The definition as clients see it.
@@ -171,13 +194,14 @@ impl PartitionKeyDefinition {
         };
         let object = Object::new().with("paths", paths).with("kind", Value::from(kind));
         // The service shows a system key without a version, and an absent version means 1.
-        let object = match (self.system_key, self.version) {
+        let is_silent = self.system_key || self.written.without_version;
+        let object = match (is_silent, self.version) {
             (true, HashVersion::V1) => object,
             (_, HashVersion::V1) => object.with("version", Value::from(1_i64)),
             (_, HashVersion::V2) => object.with("version", Value::from(2_i64)),
         };
-        let object = if self.system_key { object.with("systemKey", true) } else { object };
-        Value::from(object)
+        let says = self.system_key || self.written.says_system_key;
+        Value::from(if says { object.with("systemKey", true) } else { object })
     }
 
     /// The key of a container that was made without one.
@@ -187,6 +211,7 @@ impl PartitionKeyDefinition {
             kind: KeyKind::Hash,
             version: HashVersion::V1,
             system_key: true,
+            written: KeyWriting::default(),
         }
     }
 
@@ -362,11 +387,15 @@ fn parse_paths(object: &Object, kind: KeyKind) -> Result<Vec<PropertyPath>> {
         KeyKind::MultiHash => (limits::PARTITION_KEY_PATHS_MAX, "one to three paths"),
     };
     if values.is_empty() || values.len() > max {
-        let service = if values.is_empty() { "No" } else { "Too many" };
+        let given = values.len();
+        let service = match given {
+            0 => "No partition key paths specified.".to_owned(),
+            _ => format!(
+                "Too many partition key paths ({given}) specified. A maximum of {max} is allowed."
+            ),
+        };
         return Err(Error::bad_request(format!(
-            "{service} partition key paths: 'partitionKey.paths' has {}; a key of kind {kind:?} has \
-             {count}",
-            values.len()
+            "{service} 'partitionKey.paths' has {given}; a key of kind {kind:?} has {count}"
         )));
     }
     let mut paths: Vec<PropertyPath> = Vec::new();
@@ -384,13 +413,7 @@ fn parse_paths(object: &Object, kind: KeyKind) -> Result<Vec<PropertyPath>> {
 }
 
 fn parse_path(text: &str) -> Result<PropertyPath> {
-    let path = PropertyPath::parse(text).map_err(|error| {
-        Error::bad_request(format!(
-            "The partition key component definition path '{text}' could not be accepted: {error}. \
-             Partition key paths must contain only valid characters and not contain a trailing \
-             slash or wildcard character."
-        ))
-    })?;
+    let path = PropertyPath::parse(text).map_err(|error| not_accepted(text, &error.message))?;
     match path.segments() {
         [name] if SYSTEM_NAMES.contains(&name.as_str()) => Err(Error::bad_request(format!(
             "The partition key path '{text}' names a system property, which the server sets; use \
@@ -398,6 +421,15 @@ fn parse_path(text: &str) -> Result<PropertyPath> {
         ))),
         _ => Ok(path),
     }
+}
+
+/// The service's texts for a path that cannot be a partition key's; clients look for both.
+fn not_accepted(path: &str, why: &str) -> Error {
+    Error::bad_request(format!(
+        "The partition key component definition path '{path}' could not be accepted: {why}. \
+         Partition key paths must contain only valid characters and not contain a trailing slash \
+         or wildcard character."
+    ))
 }
 
 fn check_parts(parts: &[KeyPart]) -> Result<()> {

@@ -43,6 +43,15 @@ impl PropertyPath {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// Is there white space in a segment without quotes?
+    pub(crate) fn has_plain_white_space(&self) -> bool {
+        let is_odd = |segment: &Segment| match segment {
+            Segment::Plain(name) => name.contains(char::is_whitespace),
+            Segment::Quoted(_) => false,
+        };
+        split(&self.text).is_ok_and(|segments| segments.iter().any(is_odd))
+    }
 }
 
 /// One step of an [`IndexPath`].

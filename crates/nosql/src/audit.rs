@@ -71,6 +71,7 @@ pub(crate) fn administers(op: &Op) -> bool {
         Op::EncryptionKey(op) => {
             matches!(op, EncryptionKeyOp::Create { .. } | EncryptionKeyOp::Replace { .. })
         }
+        Op::QueryResources { list, .. } => administers(list),
         Op::Script(op) => !matches!(op, ScriptOp::Read { .. } | ScriptOp::List { .. }),
         Op::ReadDatabase { .. }
         | Op::ListDatabases { .. }

@@ -117,8 +117,6 @@ pub(crate) const RESOURCE_QUOTA: HeaderName = HeaderName::from_static("x-ms-reso
 pub(crate) const RESOURCE_USAGE: HeaderName = HeaderName::from_static("x-ms-resource-usage");
 pub(crate) const INDEX_PROGRESS: HeaderName =
     HeaderName::from_static("x-ms-documentdb-collection-index-transformation-progress");
-pub(crate) const LAZY_INDEX_PROGRESS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-collection-lazy-indexing-progress");
 pub(crate) const OFFER_REPLACE_PENDING: HeaderName =
     HeaderName::from_static("x-ms-offer-replace-pending");
 pub(crate) const MIN_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-cosmos-min-throughput");
@@ -301,12 +299,13 @@ impl<'a> Headers<'a> {
             // As many as fit: the size of the page decides.
             Some("-1") => Some(u32::MAX as usize),
             Some(text) => match text.parse::<usize>() {
-                Ok(count) if count > 0 => Some(count),
-                _ => {
+                Ok(0) => None,
+                Ok(count) => Some(count),
+                Err(_) => {
                     return Err(bad_value(
                         &MAX_ITEM_COUNT,
                         text,
-                        "must be -1 or a positive integer",
+                        "must be -1 or an integer that is not negative",
                     ));
                 }
             },
@@ -454,12 +453,13 @@ mod tests {
     }
 
     #[test]
-    fn page_sizes_are_minus_one_or_positive() {
+    fn page_sizes_are_minus_one_or_not_negative() {
         let read =
             |text| Headers::new(&with(MAX_ITEM_COUNT, text)).page().map(|page| page.items_max);
         assert_eq!(read("-1"), Ok(Some(u32::MAX as usize)));
         assert_eq!(read("7"), Ok(Some(7)));
-        for bad in ["0", "-2", "x", "1.5", "99999999999999999999"] {
+        assert_eq!(read("0"), Ok(None), "as if it were absent");
+        for bad in ["-2", "x", "1.5", "99999999999999999999"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

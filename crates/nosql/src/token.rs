@@ -5,16 +5,19 @@
 
 use std::sync::Arc;
 
-use partita_engine::{Access, Grant, Permission, PermissionMode, Target};
+use partita_engine::{Access, Grant, Owner, Permission, PermissionMode, Target};
 use partita_gateway::auth::{AuthError, Keys};
 use partita_model::{
-    Clock, ContainerRid, Object, PartitionKeyHeader, PermissionRid, ScriptRid, Value,
+    Clock, ContainerRid, DatabaseRid, Object, PartitionKeyHeader, PermissionRid, ScriptRid, Value,
 };
 
 use crate::error::Failure;
 
 const PERMISSION: &str = "p";
 const CONTAINER: &str = "c";
+/// Of a container that has but a name: its database, and the name.
+const DATABASE: &str = "d";
+const NAME: &str = "n";
 const ITEM: &str = "i";
 const SCRIPT: &str = "s";
 const KEY: &str = "k";
@@ -41,15 +44,19 @@ impl Issuer<'_> {
 }
 
 fn write(permission: &Permission) -> Vec<u8> {
-    let Target { container, item, script, partition_key } = &permission.target;
+    let Target { owner, item, script, partition_key } = &permission.target;
     let mode = match permission.mode {
         PermissionMode::Read => "read",
         PermissionMode::All => "all",
     };
-    let mut grant = Object::new()
-        .with(PERMISSION, permission.rid.to_string())
-        .with(CONTAINER, container.to_string())
-        .with(MODE, mode);
+    let mut grant = Object::new().with(PERMISSION, permission.rid.to_string()).with(MODE, mode);
+    match owner {
+        Owner::Known(rid) => grant.insert(CONTAINER, rid.to_string()),
+        Owner::Named { database, name } => {
+            grant.insert(DATABASE, database.to_string());
+            grant.insert(NAME, name.as_str());
+        }
+    }
     if let Some(item) = item {
         grant.insert(ITEM, item.as_str());
     }
@@ -81,14 +88,15 @@ fn grant(value: &Value) -> Option<Grant> {
         Some(rid) => Some(ScriptRid::parse(rid)?),
         None => None,
     };
+    let owner = match text(NAME) {
+        Some(name) => {
+            Owner::Named { database: DatabaseRid::parse(text(DATABASE)?)?, name: name.to_owned() }
+        }
+        None => Owner::Known(ContainerRid::parse(text(CONTAINER)?)?),
+    };
     Some(Grant {
         permission: PermissionRid::parse(text(PERMISSION)?)?,
         mode: PermissionMode::parse(text(MODE)?)?,
-        target: Target {
-            container: ContainerRid::parse(text(CONTAINER)?)?,
-            item: text(ITEM).map(str::to_owned),
-            script,
-            partition_key,
-        },
+        target: Target { owner, item: text(ITEM).map(str::to_owned), script, partition_key },
     })
 }

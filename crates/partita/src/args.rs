@@ -356,6 +356,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_THROUGHPUT", value_enum, default_value_t = ThroughputKind::Enforced)]
     pub(crate) throughput: ThroughputKind,
 
+    /// What containers get that are made without throughput, in a database without: an offer of 400
+    /// RU/s that limits them, one that is only shown until somebody sets it, or none
+    #[arg(
+        long,
+        env = "PARTITA_DEFAULT_THROUGHPUT",
+        value_enum,
+        default_value_t = DefaultThroughputKind::Shown
+    )]
+    pub(crate) default_throughput: DefaultThroughputKind,
+
     /// Bytes of items that one partition key may have; a suffix of KB, MB or GB is understood. At
     /// least 1 MB
     #[arg(
@@ -599,6 +609,13 @@ pub(crate) enum Switch {
 pub(crate) enum ThroughputKind {
     Off,
     Enforced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DefaultThroughputKind {
+    Enforced,
+    Shown,
+    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

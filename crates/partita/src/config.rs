@@ -6,15 +6,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use partita_engine::{
-    ChangeFeedSettings, EngineSettings, PartitionSettings, QuerySettings, ScriptSettings,
-    ThroughputMode,
+    ChangeFeedSettings, DefaultThroughput, EngineSettings, PartitionSettings, QuerySettings,
+    ScriptSettings, ThroughputMode,
 };
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_nosql::Trust;
 use partita_storage::{Durability, EmbeddedSettings};
 
 use crate::alerts;
-use crate::args::{DurabilityKind, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind, TlsArgs};
+use crate::args::{
+    DefaultThroughputKind, DurabilityKind, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind,
+    TlsArgs,
+};
 use crate::failure::Failure;
 use crate::outgoing::{Authorities, Errand, Target};
 use crate::trust::{PrimaryKey, TrustSource};
@@ -144,6 +147,11 @@ fn engine(args: &ServeArgs) -> EngineSettings {
         throughput: match args.throughput {
             ThroughputKind::Off => ThroughputMode::Off,
             ThroughputKind::Enforced => ThroughputMode::Enforced,
+        },
+        default_throughput: match args.default_throughput {
+            DefaultThroughputKind::Enforced => DefaultThroughput::Enforced,
+            DefaultThroughputKind::Shown => DefaultThroughput::Shown,
+            DefaultThroughputKind::None => DefaultThroughput::None,
         },
         partitions: PartitionSettings {
             bytes_max: args.partition_bytes_max,

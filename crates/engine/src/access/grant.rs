@@ -1,12 +1,15 @@
 //! What a resource token opens.
 //!
 //! Exactly what its permission names: a container, what is under a partition key, one item, or one
-//! script, which can be read and, if it is a procedure, run, but not changed. A script works on all
-//! that is under one partition key: who may run one there, or write with triggers, must hold the
-//! key, or the procedure itself, and not only an item. The holder may besides read the container's
+//! script, which can be read and, if it is a procedure, run, but not changed: who may change a
+//! procedure may do everything that it could. So scripts are changed by those who may write the
+//! whole container. A script works on all that is under one partition key: who may run one there,
+//! or write with triggers, must hold the key, or the procedure itself, and not only an item. The
+//! holder may besides read the container's
 //! definition and its partition key ranges, without which no client can work. Names are resolved to
-//! resource ids before anything is compared, so a token does not outlive its container; and the
-//! permission must still be there, with the same target.
+//! resource ids before anything is compared, so a token does not outlive its container, unless the
+//! permission is for a container that was not there yet and so for its name; and the permission
+//! must still be there, with the same target.
 //!
 //! [`touched`] is the table: what every operation touches. An operation that is not in it does not
 //! compile, and one that says `None` is closed to all tokens.
@@ -78,11 +81,18 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         Op::Triggered { write, .. } => {
             touched(write).map(|touched| Touched { triggers: true, ..touched })
         }
+        Op::QueryResources { list, .. } => touched(list),
         Op::ListConflicts { container } | Op::FindConflict { container, .. } => {
             reads(container, Part::Everything)
         }
         Op::Script(ScriptOp::Read { script, .. }) => reads(&script.container, Part::Script(script)),
         Op::Script(ScriptOp::List { container, .. }) => reads(container, Part::Everything),
+        Op::Script(ScriptOp::Create { container, .. } | ScriptOp::Upsert { container, .. }) => {
+            writes(container, Part::Everything)
+        }
+        Op::Script(ScriptOp::Replace { script, .. } | ScriptOp::Delete { script, .. }) => {
+            writes(&script.container, Part::Everything)
+        }
         Op::Batch { container, operations, mode } => Some(Touched {
             container,
             part: part_of_batch(operations, mode),
@@ -107,8 +117,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
         | Op::ListOffers { .. }
         | Op::User(_)
         | Op::EncryptionKey(_)
-        | Op::Permission(_)
-        | Op::Script(_) => None,
+        | Op::Permission(_) => None,
     }
 }
 
@@ -139,7 +148,7 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
         return Err(refused("a resource token does not open resources of this kind"));
     };
     let resolved = match database.catalog.current().parent_container(touched.container) {
-        Ok(resolved) if resolved.container.rid == grant.target.container => resolved,
+        Ok(resolved) if grant.target.owner.is(&resolved.container) => resolved,
         // Who may not see a container is not told either whether it is there.
         Ok(_) | Err(_) => return Err(refused("the token is for another resource")),
     };

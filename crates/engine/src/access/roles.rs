@@ -166,6 +166,7 @@ fn needed(op: &Op) -> Option<Needed<'_>> {
             inside(container, Do::ManageConflicts)
         }
         Op::ExecuteProcedure(call) => inside(&call.container, Do::ExecuteStoredProcedure),
+        Op::QueryResources { list, .. } => needed(list),
         // What a trigger does was decided by those who may change the container.
         Op::Triggered { write, .. } => needed(write),
         Op::Batch { container, operations, .. } => Some(Needed {

@@ -122,8 +122,22 @@ impl Changes {
         self.replace(RecordKey::Offer { rid: offer.rid }, offer.lsn, codec::encode_offer(offer));
     }
 
+    /// Stores the offer that a container had without anybody asking for it.
+    pub(crate) fn take_up_offer(&mut self, offer: &Offer, container: &Container) {
+        let owner = container_key(container);
+        self.batch.expect_unchanged(Space::Meta, owner.encode(), container.lsn);
+        self.touched.push(owner);
+        self.create_offer(offer);
+    }
+
+    /// Deletes an offer, or expects that nobody asks for it meanwhile.
     pub(crate) fn delete_offer(&mut self, offer: &Offer) {
-        self.delete(RecordKey::Offer { rid: offer.rid }, offer.lsn);
+        let key = RecordKey::Offer { rid: offer.rid };
+        if offer.asked_for {
+            return self.delete(key, offer.lsn);
+        }
+        self.batch.expect_absent(Space::Meta, key.encode());
+        self.touched.push(key);
     }
 
     pub(super) fn create(&mut self, key: RecordKey, value: Vec<u8>) {

@@ -154,6 +154,7 @@ pub(crate) fn offer(record: &Record) -> Result<Offer> {
         replaced_at: fields.number("replacedAt")?,
         etag: fields.etag()?,
         ts: fields.number("ts")?,
+        asked_for: true,
         lsn: record.lsn,
     })
 }

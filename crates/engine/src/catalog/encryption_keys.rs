@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use partita_model::{
-    DatabaseRid, EncryptionKeyRid, ErrorKind, Etag, Lsn, Object, Result, Value, keycode,
+    ContainerDefinition, DatabaseRid, EncryptionKeyRid, Error, ErrorKind, Etag, Lsn, Object,
+    Result, Value, keycode,
 };
 use partita_storage::{Record, Space};
 
@@ -32,6 +33,8 @@ pub struct EncryptionKey {
     /// How it is wrapped, as it was sent.
     pub metadata: Value,
     pub etag: Etag,
+    /// Unix seconds of its creation.
+    pub created: u64,
     /// Unix seconds of the last write.
     pub ts: u64,
     /// The LSN of its record: what a change of it expects.
@@ -55,7 +58,7 @@ impl EncryptionKey {
             .with("wrappedDataEncryptionKey", self.wrapped.as_str())
             .with("keyWrapMetadata", self.metadata.clone());
         let object = with_system(object, &self.rid.to_string(), self.self_link(), self.etag);
-        Value::from(object.with("_ts", number(self.ts)))
+        Value::from(object.with("_ts", number(self.ts)).with("_cts", number(self.created)))
     }
 }
 
@@ -74,6 +77,7 @@ fn encode(key: &EncryptionKey) -> Vec<u8> {
         .with("wrapped", key.wrapped.as_str())
         .with("metadata", key.metadata.clone())
         .with("etag", key.etag.to_string())
+        .with("created", integer(key.created))
         .with("ts", integer(key.ts))
         .into_bytes()
 }
@@ -89,6 +93,11 @@ pub(super) fn encryption_key(record: &Record) -> Result<EncryptionKey> {
         wrapped: fields.text("wrapped")?.to_owned(),
         metadata: fields.value("metadata")?.clone(),
         etag: fields.etag()?,
+        // Records of older stores say nothing of it.
+        created: match fields.number("created") {
+            Ok(created) => created,
+            Err(_) => fields.number("ts")?,
+        },
         ts: fields.number("ts")?,
         lsn: record.lsn,
     })
@@ -117,7 +126,32 @@ fn record_key(key: &EncryptionKey) -> RecordKey {
     RecordKey::EncryptionKey { database: key.rid.database, name: key.name.clone() }
 }
 
+/// The service's text for keys that are not there; clients look for it.
+pub(crate) fn unknown_keys(names: &[&str]) -> String {
+    format!("ClientEncryptionKey with id '[{}]' does not exist.", names.join(","))
+}
+
 impl Catalog {
+    /// Refuses a container whose clients would encrypt with keys that its database has not.
+    pub(crate) fn check_encryption(
+        &self,
+        database: DatabaseRid,
+        definition: &ContainerDefinition,
+    ) -> Result<()> {
+        let Some(policy) = &definition.client_encryption else { return Ok(()) };
+        let contents = self.databases.get(&database);
+        let is_known = |name: &str| {
+            contents.is_some_and(|contents| contents.encryption_keys.contains_key(name))
+        };
+        let mut unknown: Vec<&str> = policy.paths.iter().map(|path| path.key_id.as_str()).collect();
+        unknown.retain(|name| !is_known(name));
+        unknown.dedup();
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => Err(Error::bad_request(unknown_keys(&unknown))),
+        }
+    }
+
     /// All client encryption keys of a database in the order of their names.
     pub(crate) fn encryption_keys(
         &self,
@@ -139,7 +173,11 @@ impl Catalog {
                 contents.encryption_keys.values().find(|key| Some(key.rid) == rid)
             }
         };
-        let missing = || absent(ErrorKind::NotFound, "client encryption key", &path.key);
+        let missing = || {
+            let missing = absent(ErrorKind::NotFound, "client encryption key", &path.key);
+            let text = format!("{}. {}", missing.message, unknown_keys(&[&path.key]));
+            Error::new(missing.kind, text)
+        };
         found.map(Arc::clone).ok_or_else(missing)
     }
 

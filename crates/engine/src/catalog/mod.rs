@@ -10,6 +10,7 @@
 
 mod changes;
 mod codec;
+mod default_offers;
 mod encryption_keys;
 mod resolve;
 mod resource;
@@ -27,6 +28,8 @@ use partita_model::{ContainerRid, DatabaseRid, OfferRid};
 
 pub(crate) use changes::Changes;
 use changes::RecordKey;
+pub(crate) use default_offers::ASKED_FOR_BITS;
+pub use default_offers::DefaultThroughput;
 pub use encryption_keys::EncryptionKey;
 use encryption_keys::EncryptionKeys;
 pub(crate) use resolve::{AddressedBy, Resolved};
@@ -37,7 +40,7 @@ pub use scripts::{StoredScript, Trigger, TriggerMoment, TriggerOperation};
 pub(crate) use shapes::KnownShapes;
 pub(crate) use store::CatalogStore;
 use users::Users;
-pub use users::{Permission, PermissionMode, Target, User};
+pub use users::{Owner, Permission, PermissionMode, Target, User};
 
 /// All resources at one moment.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +49,7 @@ pub(crate) struct Catalog {
     databases: BTreeMap<DatabaseRid, Arc<Contents>>,
     offers: BTreeMap<OfferRid, Arc<Offer>>,
     offer_of: HashMap<String, OfferRid>,
+    default_throughput: DefaultThroughput,
 }
 
 /// A database with its containers, their scripts, its users and its client encryption keys.
@@ -60,6 +64,10 @@ struct Contents {
 }
 
 impl Catalog {
+    pub(crate) fn new(default_throughput: DefaultThroughput) -> Catalog {
+        Catalog { default_throughput, ..Catalog::default() }
+    }
+
     /// All databases in the order of their resource ids.
     pub(crate) fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
         self.databases.values().map(|contents| &contents.database)
@@ -96,11 +104,20 @@ impl Catalog {
         self.offers.get(self.offer_of.get(owner_rid)?)
     }
 
-    /// The offer that a container's requests are limited by: its own, or its database's. None: the
-    /// container is serverless.
-    pub(crate) fn throughput_of(&self, container: &Container) -> Option<&Arc<Offer>> {
+    /// The offer that tells a container's throughput: its own, or its database's.
+    pub(crate) fn offer_for(&self, container: &Container) -> Option<&Arc<Offer>> {
         let own = self.offer_of(&container.rid.to_string());
         own.or_else(|| self.offer_of(&container.database.rid.to_string()))
+    }
+
+    /// The same, if the container's requests are limited by it.
+    pub(crate) fn throughput_of(&self, container: &Container) -> Option<&Arc<Offer>> {
+        self.offer_for(container).filter(|offer| self.limits(offer))
+    }
+
+    /// Does an offer limit what its owner may use, or is it only shown?
+    pub(crate) fn limits(&self, offer: &Offer) -> bool {
+        offer.asked_for || self.default_throughput == DefaultThroughput::Enforced
     }
 
     /// The containers whose throughput a record of the catalog decides.
@@ -139,7 +156,7 @@ impl Catalog {
         if let Some(former) = self.names.insert(database.name.clone(), database.rid)
             && former != database.rid
         {
-            self.databases.remove(&former);
+            self.remove_contents(former);
         }
         let contents = match self.databases.get(&database.rid) {
             Some(old) => Contents { database: Arc::clone(&database), ..(**old).clone() },
@@ -157,23 +174,31 @@ impl Catalog {
 
     pub(crate) fn remove_database(&mut self, name: &str) {
         if let Some(rid) = self.names.remove(name) {
-            self.databases.remove(&rid);
+            self.remove_contents(rid);
+        }
+    }
+
+    fn remove_contents(&mut self, database: DatabaseRid) {
+        if let Some(contents) = self.databases.remove(&database) {
+            contents.containers.keys().for_each(|rid| self.hide_default_offer(*rid));
         }
     }
 
     /// Adds or replaces a container; one of the same name and another id is gone by that.
     pub(crate) fn insert_container(&mut self, container: Arc<Container>) {
-        if let Some(contents) = self.databases.get_mut(&container.rid.database) {
-            let contents = Arc::make_mut(contents);
-            let name = container.definition.name.clone();
-            if let Some(former) = contents.names.insert(name, container.rid)
-                && former != container.rid
-            {
-                contents.containers.remove(&former);
-                contents.scripts.remove(&former);
-            }
-            contents.containers.insert(container.rid, container);
+        let Some(contents) = self.databases.get_mut(&container.rid.database) else { return };
+        let contents = Arc::make_mut(contents);
+        let name = container.definition.name.clone();
+        let former = contents.names.insert(name, container.rid).filter(|rid| *rid != container.rid);
+        if let Some(former) = former {
+            contents.containers.remove(&former);
+            contents.scripts.remove(&former);
         }
+        contents.containers.insert(container.rid, Arc::clone(&container));
+        if let Some(former) = former {
+            self.hide_default_offer(former);
+        }
+        self.show_default_offer(&container);
     }
 
     pub(crate) fn remove_container(&mut self, database: DatabaseRid, name: &str) {
@@ -182,17 +207,26 @@ impl Catalog {
             if let Some(rid) = contents.names.remove(name) {
                 contents.containers.remove(&rid);
                 contents.scripts.remove(&rid);
+                self.hide_default_offer(rid);
             }
         }
     }
 
+    /// Adds or replaces an offer; another one of the same owner is gone by that.
     pub(crate) fn insert_offer(&mut self, offer: Arc<Offer>) {
-        self.offer_of.insert(offer.owner_rid.clone(), offer.rid);
+        if let Some(former) = self.offer_of.insert(offer.owner_rid.clone(), offer.rid)
+            && former != offer.rid
+        {
+            self.offers.remove(&former);
+        }
         self.offers.insert(offer.rid, offer);
     }
 
+    /// Removes an offer that was stored; one that nobody asked for never was.
     pub(crate) fn remove_offer(&mut self, rid: OfferRid) {
-        if let Some(offer) = self.offers.remove(&rid) {
+        if self.offer(rid).is_some_and(|offer| offer.asked_for)
+            && let Some(offer) = self.offers.remove(&rid)
+        {
             self.offer_of.remove(&offer.owner_rid);
         }
     }

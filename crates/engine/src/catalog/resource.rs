@@ -261,6 +261,8 @@ pub struct Offer {
     pub etag: Etag,
     /// Unix seconds of the last write.
     pub ts: u64,
+    /// Somebody asked for this throughput. An offer that nobody asked for is not stored.
+    pub(crate) asked_for: bool,
     pub(crate) lsn: Lsn,
 }
 

@@ -10,11 +10,12 @@
 //!   06 format     —                   → version of all formats in the store
 //!   07 user       database rid · name → JSON
 //!   08 permission user rid · name     → JSON
-//!   09 grant      user rid · resource → the permission's rid: one for each resource
 //!   0A secret     —                   → 32 random bytes, made once, that sign continuations
 //!   0C script     container rid · kind · name → JSON
 //!   0D scripts    container rid       → counter, touched by every script created or deleted
 //!   0E key        database rid · name → JSON: a client encryption key
+//!   0F grant      user rid · resource, partition key → the permission's rid: one for both; older
+//!                 stores have some under 09, without the key, which nobody looks at
 //! ```
 //!
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children
@@ -35,7 +36,7 @@ use partita_storage::{
 
 use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
-use super::{Catalog, Container, codec, encryption_keys, scripts};
+use super::{Catalog, Container, DefaultThroughput, codec, encryption_keys, scripts};
 use crate::throughput::Budgets;
 
 /// The partition that holds the catalog.
@@ -49,7 +50,7 @@ const PARTITION_IDS: u8 = 0x05;
 const FORMAT: u8 = 0x06;
 pub(super) const USER: u8 = 0x07;
 pub(super) const PERMISSION: u8 = 0x08;
-pub(super) const GRANT: u8 = 0x09;
+pub(super) const GRANT: u8 = 0x0F;
 const SECRET: u8 = 0x0A;
 pub(super) const SCRIPT: u8 = 0x0C;
 pub(super) const SCRIPTS: u8 = 0x0D;
@@ -96,6 +97,7 @@ impl CatalogStore {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         budgets: Budgets,
+        default_throughput: DefaultThroughput,
         entropy: &dyn Entropy,
     ) -> Result<CatalogStore> {
         if !store.partitions()?.contains(&CATALOG) {
@@ -104,7 +106,7 @@ impl CatalogStore {
         let snapshot = store.snapshot(CATALOG)?;
         check_format(&*store, &*snapshot)?;
         let used = read_number(&*snapshot, PARTITION_IDS)?.unwrap_or(0);
-        let catalog = load(&*snapshot)?;
+        let catalog = load(&*snapshot, default_throughput)?;
         drop_orphans(&*store, &catalog)?;
         let secret = load_secret(&*store, &*snapshot, entropy)?;
         budgets.assign(clock.monotonic_nanos(), &catalog, catalog.all_containers());
@@ -313,8 +315,12 @@ fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Recor
     Ok(())
 }
 
-fn load(snapshot: &dyn Snapshot) -> Result<Catalog> {
-    let mut catalog = Catalog::default();
+fn load(snapshot: &dyn Snapshot, default_throughput: DefaultThroughput) -> Result<Catalog> {
+    let mut catalog = Catalog::new(default_throughput);
+    // Before the containers: these are given offers if they have none.
+    for entry in family(snapshot, OFFER)? {
+        catalog.insert_offer(Arc::new(codec::offer(&entry.record)?));
+    }
     for entry in family(snapshot, DATABASE)? {
         catalog.insert_database(Arc::new(codec::database(&entry.record)?));
     }
@@ -324,9 +330,6 @@ fn load(snapshot: &dyn Snapshot) -> Result<Catalog> {
             Error::new(ErrorKind::Corrupt, "the key of a container's record is damaged")
         })?;
         insert_container(&mut catalog, DatabaseRid(database), &entry.record)?;
-    }
-    for entry in family(snapshot, OFFER)? {
-        catalog.insert_offer(Arc::new(codec::offer(&entry.record)?));
     }
     for entry in family(snapshot, USER)? {
         catalog.insert_user(Arc::new(users::user(&entry.record)?));

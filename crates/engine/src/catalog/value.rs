@@ -71,19 +71,19 @@ impl Offer {
         let Throughput::Autoscale { max, increment_percent } = &self.throughput else {
             return Value::from(content);
         };
-        let policy = Object::new().with(
-            "throughputPolicy",
-            Value::from(
-                Object::new()
-                    .with("incrementPercent", number(u64::from(increment_percent.unwrap_or(0)))),
-            ),
-        );
         let settings = Object::new()
             .with("tier", number(0))
             .with("maximumTierThroughput", number(u64::from(*max)))
             .with("autoUpgrade", Value::Bool(false))
-            .with("maxThroughput", number(u64::from(*max)))
-            .with("autoUpgradePolicy", Value::from(policy));
+            .with("maxThroughput", number(u64::from(*max)));
+        let settings = match increment_percent {
+            None => settings,
+            Some(percent) => {
+                let grows = Object::new().with("incrementPercent", number(u64::from(*percent)));
+                let policy = Object::new().with("throughputPolicy", Value::from(grows));
+                settings.with("autoUpgradePolicy", Value::from(policy))
+            }
+        };
         Value::from(content.with("offerAutopilotSettings", Value::from(settings)))
     }
 }

@@ -49,6 +49,9 @@ impl Database {
             let view = self.store.snapshot(partition.id)?;
             let mut described = self.describe(partition, &*view)?;
             described.moving = self.moving(&container, partition.range_id);
+            if described.figures.provisioned_ru.is_none() {
+                described.figures.provisioned_ru = self.shown_ru(&container);
+            }
             if top > 0 && largest.complete {
                 let components = container.definition.partition_key.paths.len();
                 described.logical_partitions = largest.walk(&*view, partition, components)?;
@@ -63,6 +66,13 @@ impl Database {
             logical_bytes_max: self.logical_bytes_max(&container),
             bytes_max: self.settings.partitions.bytes_max,
         })))
+    }
+
+    /// A partition's share of a throughput that is shown and limits nothing.
+    fn shown_ru(&self, container: &Container) -> Option<f64> {
+        let catalog = self.catalog.current();
+        let offer = catalog.offer_for(container)?;
+        Some(f64::from(offer.throughput.provisioned()) / container.partitions.len().max(1) as f64)
     }
 
     fn describe(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescription> {

@@ -256,11 +256,13 @@ fn not_found(id: &str) -> Error {
 /// The item's own time to live: see `record.rs`.
 fn item_ttl(container: &Container, document: Document<'_>) -> Result<i32> {
     let Some(raw) = document.member("ttl") else { return Ok(0) };
-    let value = raw.to_value().as_i64().and_then(|ttl| i32::try_from(ttl).ok());
-    match value {
+    let value = raw.to_value();
+    let is_too_small = value.as_f64().is_some_and(|ttl| ttl < 1.0);
+    match value.as_i64().and_then(|ttl| i32::try_from(ttl).ok()) {
         Some(ttl) if ttl == -1 || ttl > 0 => Ok(ttl),
-        // The property means nothing as long as the container does not expire items.
-        _ if container.definition.default_ttl.is_none() => Ok(0),
+        // The property means nothing as long as the container does not expire items; a number must
+        // make sense all the same.
+        _ if container.definition.default_ttl.is_none() && !is_too_small => Ok(0),
         _ => Err(invalid_ttl(raw.text())),
     }
 }

@@ -66,6 +66,7 @@ impl Growth {
 pub(super) fn partitions_needed(database: &Database, container: &Container) -> usize {
     let catalog = database.catalog.current();
     let offer = catalog.offer_of(&container.rid.to_string());
+    let offer = offer.filter(|offer| catalog.limits(offer));
     let provisioned = offer.map_or(0, |offer| offer.throughput.provisioned());
     let needed = provisioned.div_ceil(database.settings.partitions.ru_max.max(1));
     usize::try_from(needed).unwrap_or(usize::MAX).max(1)

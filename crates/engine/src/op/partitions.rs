@@ -66,7 +66,8 @@ pub struct PartitionFigures {
     pub items: u64,
     /// Bytes of its items.
     pub bytes: u64,
-    /// Its share of the provisioned throughput, in request units per second; None: unlimited.
+    /// Its share of the provisioned throughput, in request units per second; None: it has none. One
+    /// that nobody asked for is told where partitions are described, and limits nothing.
     pub provisioned_ru: Option<f64>,
     /// Request units used since the process began.
     pub consumed_ru: f64,

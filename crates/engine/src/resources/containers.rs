@@ -39,8 +39,8 @@ impl Database {
         if let Some(throughput) = &throughput {
             check_fixed_throughput(&definition, throughput)?;
         }
-        self.check_free(path, &definition.name)?;
-        // A container that shares its database's throughput or is serverless begins with one
+        self.check_free(path, &definition)?;
+        // A container that shares its database's throughput or was given none begins with one
         // partition. One without a key never has more.
         let count = match &throughput {
             Some(throughput) if !definition.partition_key.system_key => {
@@ -53,7 +53,7 @@ impl Database {
         let ids: Vec<PartitionId> = partitions.iter().map(|partition| partition.id).collect();
         let created = self
             .change(|| {
-                self.check_free(path, &definition.name)?;
+                self.check_free(path, &definition)?;
                 let (etag, ts) = self.fresh_stamp();
                 let catalog = self.catalog.current();
                 let database = catalog.parent_database(path)?;
@@ -226,15 +226,18 @@ impl Database {
         Ok(container)
     }
 
-    fn check_free(&self, path: &DatabasePath, name: &str) -> Result<()> {
+    /// Can the database have a container like this one?
+    fn check_free(&self, path: &DatabasePath, definition: &ContainerDefinition) -> Result<()> {
         let catalog = self.catalog.current();
         let database = catalog.parent_database(path)?;
-        if catalog.containers(database.rid).any(|container| container.definition.name == name) {
+        let name = &definition.name;
+        if catalog.containers(database.rid).any(|container| container.definition.name == *name) {
             return Err(Error::conflict(format!(
                 "Resource with specified id or name already exists: container '{name}'"
             )));
         }
-        Ok(())
+        // Keys go with their database only, so this stays true.
+        catalog.check_encryption(database.rid, definition)
     }
 
     async fn make_partitions(

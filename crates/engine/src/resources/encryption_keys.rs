@@ -78,6 +78,7 @@ impl Database {
                     wrapped: sent.wrapped.to_owned(),
                     metadata: sent.metadata.clone(),
                     etag,
+                    created: ts,
                     ts,
                     lsn: Lsn(0),
                 };
@@ -133,7 +134,7 @@ impl Database {
         Ok(Outcome::EncryptionKey { key: Arc::new(key), change: Change::Replaced })
     }
 
-    fn list_encryption_keys(
+    pub(super) fn list_encryption_keys(
         &self,
         path: &DatabasePath,
         filter: Option<&Filter>,

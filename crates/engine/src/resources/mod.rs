@@ -12,6 +12,7 @@ mod permission_body;
 mod permissions;
 mod script_body;
 mod scripts;
+mod select;
 mod users;
 
 pub use containers::FIRST_LSN;
@@ -33,6 +34,9 @@ const ATTEMPTS_MAX: usize = 20;
 /// Resources of a page when the client does not say, and at most.
 const PAGE_RESOURCES_DEFAULT: usize = 100;
 const PAGE_RESOURCES_MAX: usize = 1_000;
+
+/// A page of this size has no end but the list's.
+const EVERYTHING: usize = usize::MAX;
 
 impl Database {
     /// Commits what `prepare` makes of the current catalog, preparing again after a conflict.
@@ -112,6 +116,10 @@ fn changed_since() -> Error {
     ))
 }
 
+fn invalid_continuation() -> Error {
+    Error::bad_request("Invalid Continuation Token: pass it on as the page before returned it")
+}
+
 /// One page of a list of resources, which come in the order of their ids: those after the
 /// continuation that pass the filter. The continuation is the last id delivered; it stays good when
 /// that resource is deleted.
@@ -122,14 +130,12 @@ fn page<T, R: Ord + Display>(
     row: impl Fn(&T) -> Value,
     (filter, request): (Option<&Filter>, &PageRequest),
 ) -> Result<(Vec<T>, Option<String>)> {
-    let items_max =
-        request.items_max.unwrap_or(PAGE_RESOURCES_DEFAULT).clamp(1, PAGE_RESOURCES_MAX);
+    let items_max = match request.items_max {
+        Some(EVERYTHING) => EVERYTHING,
+        asked => asked.unwrap_or(PAGE_RESOURCES_DEFAULT).clamp(1, PAGE_RESOURCES_MAX),
+    };
     let after = match &request.continuation {
-        Some(token) => Some(parse(token).ok_or_else(|| {
-            Error::bad_request(
-                "Invalid Continuation Token: pass it on as the page before returned it",
-            )
-        })?),
+        Some(token) => Some(parse(token).ok_or_else(invalid_continuation)?),
         None => None,
     };
     let mut kept: Vec<T> = Vec::new();

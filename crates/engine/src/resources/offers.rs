@@ -13,15 +13,13 @@ use partita_model::{
 use partita_query::Filter;
 
 use super::{check_unchanged, page};
-use crate::catalog::{Changes, Container, Observed, Offer, Partition};
+use crate::catalog::{ASKED_FOR_BITS, Changes, Container, Observed, Offer, Partition};
 use crate::context::Work;
 use crate::database::Database;
 use crate::keys::Total;
 use crate::op::{Change, Condition, Migrate, OfferChange, Outcome, PageRequest};
 use crate::throughput::slot_count;
 use crate::totals::total;
-
-const OFFER_RID_BITS: u32 = 24;
 
 impl Database {
     /// A new offer for a resource.
@@ -33,7 +31,7 @@ impl Database {
     ) -> Offer {
         let (etag, ts) = self.fresh_stamp();
         let catalog = self.catalog.current();
-        let make = |n: u32| OfferRid(n >> (u32::BITS - OFFER_RID_BITS));
+        let make = |n: u32| OfferRid(n >> (u32::BITS - ASKED_FOR_BITS));
         Offer {
             rid: self.fresh_rid(make, |rid| catalog.offer(*rid).is_some()),
             owner_link,
@@ -46,6 +44,7 @@ impl Database {
             replaced_at: ts,
             etag,
             ts,
+            asked_for: true,
             lsn: Lsn(0),
         }
     }
@@ -79,10 +78,14 @@ impl Database {
                 replaced_at: ts,
                 etag,
                 ts,
+                asked_for: true,
                 ..(*old).clone()
             };
             let mut changes = Changes::default();
-            changes.replace_offer(&offer);
+            match self.owner_of(&old) {
+                Some(owner) if !old.asked_for => changes.take_up_offer(&offer, &owner),
+                Some(_) | None => changes.replace_offer(&offer),
+            }
             Ok((changes, ()))
         })
         .await?;
@@ -140,11 +143,14 @@ impl Database {
         seen.observed.used_ru = (busiest * used.len() as f64).ceil() as u32;
         seen.observed.storage_kb = bytes / 1_024;
         seen.observed.minimum_ru = Rules::of(&seen, self.sharing(offer)).minimum(&offer.throughput);
-        let owner = ContainerRid::parse(&offer.owner_rid);
-        let owner = owner.and_then(|rid| self.container_by_rid(rid));
         seen.observed.replace_pending =
-            owner.is_some_and(|container| self.awaits_partitions(&container));
+            self.owner_of(offer).is_some_and(|container| self.awaits_partitions(&container));
         Ok(Arc::new(seen))
+    }
+
+    /// The container that has the offer for itself.
+    fn owner_of(&self, offer: &Offer) -> Option<Arc<Container>> {
+        self.container_by_rid(ContainerRid::parse(&offer.owner_rid)?)
     }
 
     /// Over how many budgets an offer is divided.
@@ -159,7 +165,7 @@ impl Database {
     fn limited_containers(&self, offer: &Offer) -> Vec<Arc<Container>> {
         let catalog = self.catalog.current();
         let uses = |container: &&Arc<Container>| {
-            let used = catalog.throughput_of(container);
+            let used = catalog.offer_for(container);
             used.is_some_and(|used| used.rid == offer.rid)
         };
         let database = DatabaseRid::parse(&offer.owner_rid)

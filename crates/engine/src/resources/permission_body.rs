@@ -1,18 +1,19 @@
 //! What a client sends as a permission, and what its link means.
 //!
-//! A link of names must lead to a container that is there. A link of resource ids may also name a
-//! container that is not: clients store such permissions, and they open nothing.
+//! A link may name a container that is not there: clients store such permissions. If it is a link
+//! of names, it opens the container that will have the name, in the database of the link, which
+//! must be there; a link of resource ids opens nothing then.
 
 use partita_model::{
     ContainerRid, DatabaseRid, Error, ItemRid, PartitionKeyHeader, Result, ScriptKind, ScriptRid,
-    Value, check_item_id, check_resource_name,
+    Value, check_item_id, check_resource_name, limits,
 };
 use partita_storage::Space;
 
-use crate::catalog::{AddressedBy, Catalog, Container, PermissionMode, Target};
+use crate::catalog::{AddressedBy, Catalog, Container, Owner, PermissionMode, Target};
 use crate::database::Database;
 use crate::keys;
-use crate::op::ContainerPath;
+use crate::op::{ContainerPath, DatabasePath};
 
 /// A permission as it was sent, with everything checked that needs no catalog.
 #[derive(Debug)]
@@ -100,12 +101,13 @@ impl Database {
         let ResourceLink { container: path, inside } = &body.link;
         let resolved = match catalog.container(path) {
             Ok(resolved) => resolved,
-            Err(error) => return absent_target(body).ok_or(error),
+            Err(error) => return absent_target(catalog, body)?.ok_or(error),
         };
         let container = &resolved.container;
         check_key(container, body.key.as_ref())?;
         let partition_key = body.key.clone();
-        let whole = Target { container: container.rid, item: None, script: None, partition_key };
+        let owner = Owner::Known(container.rid);
+        let whole = Target { owner, item: None, script: None, partition_key };
         let id = match inside {
             Inside::Everything => return Ok(whole),
             Inside::Script(kind, segment) => {
@@ -141,17 +143,42 @@ impl Database {
     }
 }
 
-/// What a link of resource ids means whose container is not there.
-fn absent_target(body: &PermissionBody) -> Option<Target> {
+/// What a link means whose container is not there. A database that has the name comes first, as
+/// everywhere.
+fn absent_target(catalog: &Catalog, body: &PermissionBody) -> Result<Option<Target>> {
     let ResourceLink { container: path, inside } = &body.link;
+    let partition_key = body.key.clone();
+    let named = catalog.database(&DatabasePath(path.database.clone())).ok();
+    if let Some(database) = named.filter(|database| database.name == path.database) {
+        let item = match inside {
+            Inside::Everything => None,
+            Inside::Item(id) => Some(id.clone()),
+            // A script is opened by its resource id, which it gets when it is made.
+            Inside::Script(..) => return Ok(None),
+        };
+        check_resource_name("container", &path.container)?;
+        check_key_length(partition_key.as_ref(), limits::PARTITION_KEY_PATHS_MAX)?;
+        let owner = Owner::Named { database: database.rid, name: path.container.clone() };
+        return Ok(Some(Target { owner, item, script: None, partition_key }));
+    }
+    Ok(absent_by_rid(path, inside).map(|(container, item, script)| {
+        let owner = Owner::Known(container);
+        Target { owner, item, script, partition_key }
+    }))
+}
+
+/// The resource ids in a link.
+fn absent_by_rid(
+    path: &ContainerPath,
+    inside: &Inside,
+) -> Option<(ContainerRid, Option<String>, Option<ScriptRid>)> {
     let database = DatabaseRid::parse(&path.database)?;
     let container = ContainerRid::parse(&path.container).filter(|rid| rid.database == database)?;
-    let (item, script) = match inside {
-        Inside::Everything => (None, None),
-        Inside::Item(id) => (Some(id.clone()), None),
-        Inside::Script(_, rid) => (None, Some(ScriptRid::parse(rid)?)),
-    };
-    Some(Target { container, item, script, partition_key: body.key.clone() })
+    match inside {
+        Inside::Everything => Some((container, None, None)),
+        Inside::Item(id) => Some((container, Some(id.clone()), None)),
+        Inside::Script(_, rid) => Some((container, None, Some(ScriptRid::parse(rid)?))),
+    }
 }
 
 fn text<'a>(body: &'a Value, name: &str) -> Result<&'a str> {
@@ -177,10 +204,13 @@ fn partition_key(sent: &Value) -> Result<PartitionKeyHeader> {
 }
 
 fn check_key(container: &Container, key: Option<&PartitionKeyHeader>) -> Result<()> {
-    let paths = container.definition.partition_key.paths.len();
+    check_key_length(key, container.definition.partition_key.paths.len())
+}
+
+fn check_key_length(key: Option<&PartitionKeyHeader>, paths: usize) -> Result<()> {
     match key {
         Some(key) if key.0.len() > paths => Err(Error::bad_request(format!(
-            "The resourcePartitionKey {} has {} elements, the container's partition key has {paths}",
+            "The resourcePartitionKey {} has {} elements, the container's partition key can have {paths}",
             key.to_header_json(),
             key.0.len()
         ))),

@@ -137,7 +137,7 @@ impl Database {
         Ok(Outcome::Deleted)
     }
 
-    fn list_permissions(
+    pub(super) fn list_permissions(
         &self,
         path: &UserPath,
         filter: Option<&Filter>,
@@ -209,15 +209,16 @@ impl Database {
     }
 }
 
-/// Refuses a name or a resource that another permission of the user has.
+/// Refuses a name, or a resource and partition key, that another permission of the user has.
 fn check_free(catalog: &Catalog, rid: PermissionRid, name: &str, target: &Target) -> Result<()> {
+    let resource = catalog.resolved(target).resource();
     for other in catalog.permissions(rid.user).filter(|other| other.rid != rid) {
         if other.name == name {
             return Err(Error::conflict(format!(
                 "Resource with specified id or name already exists: permission '{name}'"
             )));
         }
-        if other.target.resource() == target.resource() {
+        if catalog.resolved(&other.target).resource() == resource {
             return Err(Error::conflict(format!(
                 "The user has a permission for this resource already: '{}'. Replace that one",
                 other.name

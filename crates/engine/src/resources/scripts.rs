@@ -51,8 +51,7 @@ impl Database {
                 self.delete_script(work, &script, condition.as_ref()).await
             }
             ScriptOp::List { container, kind, filter, page } => {
-                let place = Place { container: &container, kind };
-                self.list_scripts(work, place, filter.as_ref(), &page)
+                self.list_scripts(work, (&container, kind), filter.as_ref(), &page)
             }
         }
     }
@@ -163,19 +162,19 @@ impl Database {
         Ok(Outcome::Deleted)
     }
 
-    fn list_scripts(
+    pub(super) fn list_scripts(
         &self,
         work: &mut Work<'_>,
-        place: Place<'_>,
+        (path, kind): (&ContainerPath, ScriptKind),
         filter: Option<&Filter>,
         request: &PageRequest,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, place.container)?.container;
+        let container = self.item_container(work, path)?.container;
         let catalog = self.catalog.current();
-        let all = catalog.scripts(container.rid, place.kind).map(Arc::clone);
+        let all = catalog.scripts(container.rid, kind).map(Arc::clone);
         let (scripts, continuation) =
             page(all, |s| s.rid, ScriptRid::parse, |s| s.to_value(), (filter, request))?;
-        Ok(Outcome::Scripts { kind: place.kind, scripts, continuation })
+        Ok(Outcome::Scripts { kind, scripts, continuation })
     }
 
     /// Deletes all scripts of a container that is being deleted.

@@ -119,7 +119,7 @@ impl Database {
         Ok(Outcome::Deleted)
     }
 
-    fn list_users(
+    pub(super) fn list_users(
         &self,
         path: &DatabasePath,
         filter: Option<&Filter>,

@@ -3,7 +3,8 @@
 //! A container with throughput of its own has one budget for each of its partitions, an equal share
 //! each. The throughput of a database that containers share is cut into *slots*, as few as a
 //! partition's limit allows, and the partition at place i of every such container uses slot i
-//! modulo their number. A container that has neither is serverless: its partitions have no budget.
+//! modulo their number. A container that nobody gave either has no budget, unless
+//! [`DefaultThroughput`](crate::DefaultThroughput) says that it has.
 //!
 //! Budgets are assigned when the catalog's copy in memory is made and each time it changes, so a
 //! new throughput, or a new number of partitions, takes effect with the commit that made it. What

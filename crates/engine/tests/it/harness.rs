@@ -68,6 +68,12 @@ impl Bench {
     /// The same after a restart, with containers as they were made before their records said how
     /// much of a string their indexes keep.
     pub(crate) fn with_long_terms(self) -> Bench {
+        self.with_catalog(r#","terms":"short""#, "")
+    }
+
+    /// The same after a restart, with another text in the records of the catalog: as an older
+    /// version would have written them.
+    pub(crate) fn with_catalog(self, from: &str, to: &str) -> Bench {
         const CATALOG: PartitionId = PartitionId(0);
         let limit = ScanLimit { entries_max: 1_000, bytes_max: usize::MAX };
         let view = self.store.snapshot(CATALOG).unwrap();
@@ -75,12 +81,12 @@ impl Bench {
         let mut batch = Batch::new();
         for entry in page.entries {
             let text = String::from_utf8_lossy(&entry.record.value);
-            let former = text.replace(r#","terms":"short""#, "");
+            let former = text.replace(from, to);
             if former != text {
                 batch.put(Space::Meta, entry.key, former.into_bytes());
             }
         }
-        assert!(!batch.writes.is_empty(), "no container says it");
+        assert!(!batch.writes.is_empty(), "no record says it");
         self.store.submit(CATALOG, batch).wait().unwrap();
         self.reopened()
     }

@@ -348,3 +348,52 @@ fn a_whole_partition_key_can_be_deleted() {
         bench.assert_whole();
     }
 }
+
+#[test]
+fn small_items_cost_what_they_cost_at_the_service() {
+    let uuid = |n: u8| format!("6f9619ff-8b86-d011-b42d-00cf4fc964{n:02x}");
+    let item =
+        |n: u8| format!(r#"{{"id":"{}","pk":"{}","value":"{}"}}"#, uuid(0), uuid(1), uuid(n));
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        let key = format!(r#"["{}"]"#, uuid(1));
+        let close = |charge: f64, expected: f64, by: f64, what: &str| {
+            assert!((charge - expected).abs() <= by, "{what}: {charge}, not {expected}");
+        };
+        close(bench.create(&item(2)).charge.0, 6.29, 0.1, "create");
+        close(bench.read(&uuid(0), &key).charge.0, 1.0, 0.0, "read");
+        bench.clock.advance_millis(2_000);
+        let replaced = bench.upsert(&item(3), None).charge.0;
+        close(replaced, 10.7, 1.07, "replace");
+        close(replaced, 2.0 * 6.29, 1.258, "replace, of two creates");
+        close(bench.delete(&uuid(0), &key).charge.0, 6.29, 0.1, "delete");
+        let large = |bytes: usize| {
+            format!(r#"{{"id":"large","pk":"{}","p":"{}"}}"#, uuid(1), "x".repeat(bytes))
+        };
+        close(bench.create(&large(900)).charge.0, 6.25, 0.75, "create of 1 KB");
+        close(bench.read("large", &key).charge.0, 1.0, 0.0, "read of 1 KB");
+        bench.delete("large", &key).result.unwrap();
+        close(bench.create(&large(100 * 1_024)).charge.0, 50.0, 5.0, "create of 100 KB");
+        close(bench.read("large", &key).charge.0, 10.0, 1.0, "read of 100 KB");
+        close(bench.read("nothing", &key).charge.0, 1.0, 0.1, "read of nothing");
+    }
+    let bench = Bench::new();
+    bench.make_container(400, &format!(r#"{KEY_PK},"indexingPolicy":{{"indexingMode":"none"}}"#));
+    assert_eq!(bench.create(&item(2)).charge.0, 5.0, "without an index");
+}
+
+#[test]
+fn a_time_to_live_that_is_a_number_makes_sense_even_where_nothing_expires() {
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    for ttl in ["0", "-2", "-10", "0.5", "-0.5", "-1e300"] {
+        let doc = format!(r#"{{"id":"bad","pk":"a","ttl":{ttl}}}"#);
+        assert_eq!(error(&bench.create(&doc)), ErrorKind::BadRequest, "{ttl}");
+        assert_eq!(error(&bench.upsert(&doc, None)), ErrorKind::BadRequest, "{ttl}");
+    }
+    for ttl in ["-1", "1", "1.5", "1e300", "null", "true", r#""0""#, "[]", "{}"] {
+        let doc = format!(r#"{{"id":"good","pk":"a","ttl":{ttl}}}"#);
+        bench.upsert(&doc, None).result.unwrap();
+    }
+}

@@ -33,7 +33,10 @@ pub(super) fn parse(value: &Value) -> Result<Vec<ComputedProperty>> {
     for value in values {
         let property = parse_one(value).map_err(invalid)?;
         if properties.iter().any(|other| other.name == property.name) {
-            return Err(refused(format!("'{name}' has the name '{}' twice", property.name)));
+            return Err(refused(format!(
+                "Computed property name '{}' cannot be used in multiple definitions.",
+                property.name
+            )));
         }
         properties.push(property);
     }

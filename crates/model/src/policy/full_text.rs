@@ -24,47 +24,53 @@ pub struct FullTextPath {
 }
 
 /// A language the service knows how to take apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Language {
-    EnUs,
-    DeDe,
-    EsEs,
-    FrFr,
-    ItIt,
-    PtBr,
-    PtPt,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Language {
+    code: &'static str,
+    /// As the policy names it, which is how it is shown.
+    written: Value,
 }
 
-/// The codes, spelled exactly so.
-const LANGUAGES: &[(&str, Language)] = &[
-    ("en-US", Language::EnUs),
-    ("de-DE", Language::DeDe),
-    ("es-ES", Language::EsEs),
-    ("fr-FR", Language::FrFr),
-    ("it-IT", Language::ItIt),
-    ("pt-BR", Language::PtBr),
-    ("pt-PT", Language::PtPt),
+/// The codes, spelled exactly so, and the numbers that Windows has for them: policies of the
+/// feature's first days name those, as numbers or as texts.
+const LANGUAGES: &[(&str, &str)] = &[
+    (ENGLISH, "1033"),
+    ("de-DE", "1031"),
+    ("es-ES", "3082"),
+    ("fr-FR", "1036"),
+    ("it-IT", "1040"),
+    ("pt-BR", "1046"),
+    ("pt-PT", "2070"),
 ];
+
+const ENGLISH: &str = "en-US";
 
 impl Language {
     fn parse(value: &Value, name: &str) -> Result<Language> {
-        let text = shape::string(value, name)?;
-        LANGUAGES.iter().find(|(code, _)| *code == text).map(|(_, language)| *language).ok_or_else(
-            || {
-                let codes: Vec<&str> = LANGUAGES.iter().map(|(code, _)| *code).collect();
-                Error::bad_request(format!(
-                    "The Full Text Policy contains an unsupported language {text}. Supported \
-                     languages are: {}.",
-                    codes.join(", ")
-                ))
-            },
-        )
+        let text = match value.as_i64() {
+            Some(number) => number.to_string(),
+            None => shape::string(value, name)?.to_owned(),
+        };
+        let known = LANGUAGES.iter().find(|(code, number)| *code == text || *number == text);
+        let Some((code, _)) = known else {
+            let codes: Vec<&str> = LANGUAGES.iter().map(|(code, _)| *code).collect();
+            return Err(Error::bad_request(format!(
+                "The Full Text Policy contains an unsupported language {text}. Supported languages \
+                 are: {}.",
+                codes.join(", ")
+            )));
+        };
+        Ok(Language { code, written: value.clone() })
+    }
+
+    /// The language of policies that name none.
+    fn english() -> Language {
+        Language { code: ENGLISH, written: Value::from(ENGLISH) }
     }
 
     /// The code, as in policies.
-    pub fn code(self) -> &'static str {
-        LANGUAGES.iter().find(|(_, language)| *language == self).map_or("en-US", |(code, _)| *code)
+    pub fn code(&self) -> &'static str {
+        self.code
     }
 }
 
@@ -73,10 +79,11 @@ impl FullTextPolicy {
     pub(super) fn parse(value: &Value) -> Result<FullTextPolicy> {
         let policy = shape::object(value, "fullTextPolicy")?;
         let default_language = shape::present(policy, "defaultLanguage")
-            .map_or(Ok(Language::EnUs), |value| Language::parse(value, "defaultLanguage"))?;
+            .map_or(Ok(Language::english()), |value| Language::parse(value, "defaultLanguage"))?;
+        let entries = shape::array_or_empty(policy, "fullTextPaths")?;
+        let entries: Vec<FullTextPath> = entries.iter().map(parse_path).collect::<Result<_>>()?;
         let mut paths: Vec<FullTextPath> = Vec::new();
-        for entry in shape::array_or_empty(policy, "fullTextPaths")? {
-            let entry = parse_path(entry)?;
+        for entry in entries {
             if paths.iter().any(|other| other.path.segments() == entry.path.segments()) {
                 return Err(Error::bad_request(format!(
                     "The Full Text Policy contains the path {} twice.",
@@ -92,15 +99,17 @@ impl FullTextPolicy {
     pub(super) fn to_value(&self) -> Value {
         let entry = |entry: &FullTextPath| {
             let object = Object::new().with("path", entry.path.text());
-            Value::from(match entry.language {
-                Some(language) => object.with("language", language.code()),
+            Value::from(match &entry.language {
+                Some(language) => object.with("language", language.written.clone()),
                 None => object,
             })
         };
-        Value::from(Object::new().with("defaultLanguage", self.default_language.code()).with(
-            "fullTextPaths",
-            Value::from(self.paths.iter().map(entry).collect::<Vec<Value>>()),
-        ))
+        Value::from(
+            Object::new().with("defaultLanguage", self.default_language.written.clone()).with(
+                "fullTextPaths",
+                Value::from(self.paths.iter().map(entry).collect::<Vec<Value>>()),
+            ),
+        )
     }
 }
 

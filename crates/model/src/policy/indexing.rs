@@ -5,8 +5,10 @@
 //! completed as the service does it: everything is included, `_etag` excluded. `id` and `_ts` are
 //! always indexed and need no path.
 //!
-//! The legacy `indexes` lists of included paths (hash or range, precision) are accepted and
-//! dropped: there is one kind of index. Tuple paths (`/a/[]/{b, c}/?`) are refused.
+//! The legacy `indexes` lists of included paths (hash or range, precision) mean nothing: there is
+//! one kind of index. They are shown again, but for that of the whole item. So is a lazy index a
+//! consistent one, and every new index automatic, as the service has it by now.
+//! Tuple paths (`/a/[]/{b, c}/?`) are refused.
 
 use std::collections::HashSet;
 
@@ -27,15 +29,13 @@ use crate::value::{Object, Value};
 pub enum IndexingMode {
     /// With the write.
     Consistent,
-    /// Legacy: some time after the write. Here the same as `Consistent`.
-    Lazy,
     /// Never: items are found by key only.
     None,
 }
 
 const MODES: &[(&str, IndexingMode)] = &[
     ("consistent", IndexingMode::Consistent),
-    ("lazy", IndexingMode::Lazy),
+    ("lazy", IndexingMode::Consistent),
     ("none", IndexingMode::None),
 ];
 
@@ -45,6 +45,8 @@ pub struct IndexingPolicy {
     mode: IndexingMode,
     automatic: bool,
     included: Vec<IndexPath>,
+    /// The legacy `indexes` of included paths, by the path's text.
+    legacy: Vec<(String, Value)>,
     excluded: Vec<IndexPath>,
     composite: Vec<CompositeIndex>,
     spatial: Vec<SpatialIndex>,
@@ -79,6 +81,7 @@ impl IndexingPolicy {
             automatic: automatic && mode != IndexingMode::None,
             coverage: Coverage::new(&included, &excluded),
             included,
+            legacy: parse_legacy(policy)?,
             excluded,
             composite: CompositeIndex::parse_all(policy)?,
             spatial: SpatialIndex::parse_all(policy)?,
@@ -89,20 +92,25 @@ impl IndexingPolicy {
 
     /// The policy as clients see it.
     pub fn to_value(&self) -> Value {
-        let paths = |paths: &[IndexPath]| -> Vec<Value> {
-            let entry = |path: &IndexPath| Value::from(Object::new().with("path", path.text()));
-            paths.iter().map(entry).collect()
+        let entry = |path: &IndexPath| Object::new().with("path", path.text());
+        let with_legacy = |path: &IndexPath| {
+            let legacy = self.legacy.iter().find(|(text, _)| text == path.text());
+            match legacy {
+                Some((_, indexes)) => entry(path).with("indexes", indexes.clone()),
+                None => entry(path),
+            }
         };
+        let included = self.included.iter().map(|path| Value::from(with_legacy(path)));
+        let excluded = self.excluded.iter().map(|path| Value::from(entry(path)));
         let mode = match self.mode {
             IndexingMode::Consistent => "consistent",
-            IndexingMode::Lazy => "lazy",
             IndexingMode::None => "none",
         };
         let mut object = Object::new()
             .with("indexingMode", mode)
-            .with("automatic", self.automatic)
-            .with("includedPaths", paths(&self.included))
-            .with("excludedPaths", paths(&self.excluded));
+            .with("automatic", self.automatic())
+            .with("includedPaths", included.collect::<Vec<Value>>())
+            .with("excludedPaths", excluded.collect::<Vec<Value>>());
         let mut list = |name: &str, entries: Vec<Value>| {
             if !entries.is_empty() {
                 object.insert(name, entries);
@@ -131,9 +139,15 @@ impl IndexingPolicy {
         self.mode
     }
 
-    /// Are items indexed unless the write says otherwise? If not, only when the write says so.
+    /// Are items indexed unless the write says otherwise? If not, only when the write says so:
+    /// containers of older stores may have that.
     pub fn automatic(&self) -> bool {
         self.automatic
+    }
+
+    /// The same policy, but automatic if it indexes anything.
+    pub(super) fn made_automatic(self) -> IndexingPolicy {
+        IndexingPolicy { automatic: self.mode != IndexingMode::None, ..self }
     }
 
     /// The included paths.
@@ -201,6 +215,22 @@ fn parse_paths(policy: &Object, name: &str) -> Result<Vec<IndexPath>> {
         paths.push(IndexPath::parse(if text == "/" { ROOT } else { text })?);
     }
     Ok(paths)
+}
+
+/// The legacy `indexes` that included paths are shown with.
+fn parse_legacy(policy: &Object) -> Result<Vec<(String, Value)>> {
+    let mut legacy = Vec::new();
+    for entry in shape::array_or_empty(policy, "includedPaths")? {
+        let entry = shape::object(entry, "includedPaths")?;
+        let Some(indexes) = shape::present(entry, "indexes") else { continue };
+        let is_empty = shape::array(indexes, "includedPaths.indexes")?.is_empty();
+        let path = shape::required(entry, "path", "An entry of 'includedPaths'")?;
+        let path = shape::string(path, "path")?;
+        if !is_empty && path != ROOT && path != "/" {
+            legacy.push((path.to_owned(), indexes.clone()));
+        }
+    }
+    Ok(legacy)
 }
 
 /// No path twice: neither in a list nor in both.

@@ -91,6 +91,13 @@ impl ContainerDefinition {
     /// The definition in the body of a create request. Without a partition key, the container gets
     /// a system key unless one is required.
     pub fn create(body: &Value, partition_key_required: bool) -> Result<ContainerDefinition> {
+        let mut definition = ContainerDefinition::read(body, partition_key_required)?;
+        definition.partition_key.check_new()?;
+        definition.indexing = definition.indexing.made_automatic();
+        Ok(definition)
+    }
+
+    fn read(body: &Value, partition_key_required: bool) -> Result<ContainerDefinition> {
         let body = container_object(body)?;
         let name = parse_name(body)?;
         let partition_key = match shape::present(body, "partitionKey") {
@@ -120,8 +127,8 @@ impl ContainerDefinition {
     /// The definition after a replace request.
     ///
     /// The body states the whole container anew: an absent member takes its default. Only what
-    /// cannot change may be left out without effect: unique keys, the conflict resolution and the
-    /// client encryption, which not every SDK sends again.
+    /// cannot change may be left out without effect: unique keys and the conflict resolution, which
+    /// not every SDK sends again.
     pub fn replace(&self, body: &Value) -> Result<ContainerDefinition> {
         let body = container_object(body)?;
         let name = parse_name(body)?;
@@ -133,6 +140,7 @@ impl ContainerDefinition {
         }
         self.check_same_partition_key(body)?;
         let mut new = parse_changeable(body, name, self.partition_key.clone())?;
+        new.indexing = new.indexing.made_automatic();
         new.unique_keys = self.replaced_unique_keys(body)?;
         new.conflict_resolution = match shape::present(body, "conflictResolutionPolicy") {
             None => self.conflict_resolution.clone(),
@@ -186,7 +194,7 @@ impl ContainerDefinition {
 
     /// Reads what [`to_value`](Self::to_value) wrote.
     pub fn from_stored(value: &Value) -> Result<ContainerDefinition> {
-        ContainerDefinition::create(value, true)
+        ContainerDefinition::read(value, true)
     }
 
     /// What no member can check alone.
@@ -241,17 +249,15 @@ impl ContainerDefinition {
     }
 
     fn replaced_client_encryption(&self, body: &Object) -> Result<Option<ClientEncryptionPolicy>> {
-        match shape::present(body, "clientEncryptionPolicy") {
-            Some(value)
-                if Some(ClientEncryptionPolicy::parse(value)?) != self.client_encryption =>
-            {
-                Err(Error::bad_request(
-                    "The client encryption of a container cannot be changed; leave \
-                     'clientEncryptionPolicy' as it is",
-                ))
-            }
-            _ => Ok(self.client_encryption.clone()),
+        let given = shape::present(body, "clientEncryptionPolicy");
+        let given = given.map(ClientEncryptionPolicy::parse).transpose()?;
+        if given == self.client_encryption {
+            return Ok(given);
         }
+        Err(Error::bad_request(
+            "The client encryption of a container cannot be changed; leave \
+             'clientEncryptionPolicy' as it is",
+        ))
     }
 }
 
@@ -278,12 +284,16 @@ fn parse_changeable(
     name: String,
     partition_key: PartitionKeyDefinition,
 ) -> Result<ContainerDefinition> {
+    // The languages of texts are looked at before the paths of their indexes.
+    let full_text = optional(body, "fullTextPolicy", FullTextPolicy::parse)?;
+    let default_ttl = ttl::parse_default(body)?;
+    ttl::check_property_path(body, default_ttl)?;
     Ok(ContainerDefinition {
         name,
         partition_key,
         indexing: optional(body, "indexingPolicy", IndexingPolicy::parse)?.unwrap_or_default(),
         unique_keys: Vec::new(),
-        default_ttl: ttl::parse_default(body)?,
+        default_ttl,
         analytical_ttl: ttl::parse_analytical(body)?,
         conflict_resolution: ConflictResolution::default(),
         geospatial: optional(body, "geospatialConfig", Geospatial::parse)?.unwrap_or_default(),
@@ -292,7 +302,7 @@ fn parse_changeable(
         computed_properties: optional(body, "computedProperties", computed::parse)?
             .unwrap_or_default(),
         vector_embeddings: optional(body, "vectorEmbeddingPolicy", VectorEmbeddingPolicy::parse)?,
-        full_text: optional(body, "fullTextPolicy", FullTextPolicy::parse)?,
+        full_text,
     })
 }
 

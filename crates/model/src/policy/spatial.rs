@@ -69,10 +69,11 @@ impl SpatialIndex {
             "spatialIndexes.path",
         )?;
         let path = IndexPath::parse(text)?;
-        let types = match shape::present(entry, "types") {
-            None => TYPES.iter().map(|(_, kind)| *kind).collect(),
-            Some(value) => parse_types(value)?,
-        };
+        if let Some(value) = shape::present(entry, "types") {
+            check_types(value, text)?;
+        }
+        // The service completes the list, whatever it names.
+        let types = TYPES.iter().map(|(_, kind)| *kind).collect();
         let bounds = shape::present(entry, "boundingBox").map(BoundingBox::parse).transpose()?;
         Ok(SpatialIndex { path, types, bounds })
     }
@@ -146,24 +147,23 @@ pub(super) fn check_bounds(indexes: &[SpatialIndex], geospatial: Geospatial) -> 
     Ok(())
 }
 
-fn parse_types(value: &Value) -> Result<Vec<SpatialType>> {
-    let mut types = Vec::new();
-    for word in shape::array(value, "spatialIndexes.types")? {
+/// A list of types has at least one, and only those that there are.
+fn check_types(value: &Value, path: &str) -> Result<()> {
+    let words = shape::array(value, "spatialIndexes.types")?;
+    if words.is_empty() {
+        return Err(Error::bad_request(format!(
+            "The spatial data types array cannot be empty. Assign at least one spatial type for \
+             the 'types' array for the path '{path}': Point, LineString, Polygon or MultiPolygon"
+        )));
+    }
+    for word in words {
         let word = shape::string(word, "spatialIndexes.types")?;
-        let kind = shape::one_of(word, TYPES).ok_or_else(|| {
+        shape::one_of(word, TYPES).ok_or_else(|| {
             Error::bad_request(format!(
                 "'spatialIndexes.types' has '{word}'; it must be Point, LineString, Polygon or \
                  MultiPolygon"
             ))
         })?;
-        types.push(kind);
     }
-    if types.is_empty() {
-        return Err(Error::bad_request(
-            "'spatialIndexes.types' is empty: name Point, LineString, Polygon or MultiPolygon",
-        ));
-    }
-    types.sort_unstable();
-    types.dedup();
-    Ok(types)
+    Ok(())
 }

@@ -22,6 +22,16 @@ pub(super) fn parse_analytical(body: &Object) -> Result<Option<i32>> {
     )
 }
 
+/// `ttlPropertyPath` says from when an item's time to live counts, so there must be one.
+pub(super) fn check_property_path(body: &Object, default_ttl: Option<i32>) -> Result<()> {
+    match shape::present(body, "ttlPropertyPath") {
+        Some(_) if default_ttl.is_none() => Err(Error::bad_request(
+            "'ttlPropertyPath' needs 'defaultTtl': set it, or leave 'ttlPropertyPath' out",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn parse(body: &Object, name: &str, fits: fn(i32) -> bool, rule: &str) -> Result<Option<i32>> {
     let Some(value) = shape::present(body, name) else { return Ok(None) };
     let seconds = shape::integer(value, name)?;

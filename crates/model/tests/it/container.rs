@@ -127,6 +127,33 @@ fn the_name_is_required_and_checked() {
 }
 
 #[test]
+fn white_space_in_a_new_partition_key_path_must_be_quoted() {
+    let text = |path: &str| format!(r#"{{"id":"c","partitionKey":{{"paths":["{path}"]}}}}"#);
+    let value = |path: &str| Value::parse(text(path).as_bytes()).unwrap();
+    for path in ["/a b", "/a/b c", "/ a", "/a ", r"/a\tb"] {
+        let words = "Partition key paths must contain only valid characters and not contain a \
+                     trailing slash or wildcard character";
+        let value = value(path);
+        says(ContainerDefinition::create(&value, true), path, words);
+        let stored = ContainerDefinition::from_stored(&value);
+        assert!(stored.is_ok(), "containers of former days are read: {stored:?}");
+    }
+    for path in [r#"/\"a b\"/c"#, "/'a b'", "/$a", "/a-b", "/a.b", "/1", "/ümläut"] {
+        ContainerDefinition::create(&value(path), true).expect(path);
+    }
+}
+
+#[test]
+fn a_path_for_times_to_live_needs_times_to_live() {
+    let path = r#""ttlPropertyPath":"/created""#;
+    refused(path, "'ttlPropertyPath' needs 'defaultTtl'");
+    create(&format!(r#"{path},"defaultTtl":10"#));
+    create(r#""ttlPropertyPath":null"#);
+    let old = create(&format!(r#"{path},"defaultTtl":10"#));
+    says(old.replace(&body(path)), path, "'ttlPropertyPath' needs");
+}
+
+#[test]
 fn without_a_partition_key_old_clients_get_a_system_key() {
     let bare = Value::parse(br#"{"id":"c"}"#).unwrap();
     let definition = ContainerDefinition::create(&bare, false).unwrap();
@@ -223,6 +250,10 @@ fn computed_properties_are_refused_in_the_words_clients_look_for() {
     create(&format!(r#""computedProperties":[{}]"#, many[..20].join(",")));
     let same = [many[0].as_str(), many[0].as_str()].join(",");
     refused(&format!(r#""computedProperties":[{same}]"#), words);
+    refused(
+        &format!(r#""computedProperties":[{same}]"#),
+        "Computed property name 'p0' cannot be used in multiple definitions.",
+    );
 }
 
 #[test]
@@ -286,20 +317,21 @@ fn a_replace_may_not_change_the_name_the_partition_key_or_the_unique_keys() {
 }
 
 #[test]
-fn a_replace_keeps_encryption_and_the_conflict_mode() {
+fn a_replace_keeps_the_conflict_mode_and_must_repeat_the_encryption() {
     let encryption = r#""clientEncryptionPolicy":{"includedPaths":[{"path":"/ssn",
         "clientEncryptionKeyId":"k","encryptionType":"Randomized",
         "encryptionAlgorithm":"AEAD_AES_256_CBC_HMAC_SHA256"}],"policyFormatVersion":1}"#;
     let old = create(&format!(r#"{encryption},"conflictResolutionPolicy":{{"mode":"Custom"}}"#));
-    assert_eq!(old.replace(&body("")), Ok(old.clone()));
+    assert_eq!(old.replace(&body(encryption)), Ok(old.clone()));
+    says(old.replace(&body("")), "dropped", "client encryption of a container cannot be changed");
     let emptied = r#""clientEncryptionPolicy":{"includedPaths":[]}"#;
     says(
         old.replace(&body(emptied)),
         emptied,
         "client encryption of a container cannot be changed",
     );
-    let mode = r#""conflictResolutionPolicy":{"mode":"LastWriterWins"}"#;
-    says(old.replace(&body(mode)), mode, "mode' cannot be changed");
+    let mode = format!(r#"{encryption},"conflictResolutionPolicy":{{"mode":"LastWriterWins"}}"#);
+    says(old.replace(&body(&mode)), &mode, "mode' cannot be changed");
     let none = create("");
     says(none.replace(&body(encryption)), "added", "client encryption");
 }

@@ -1,7 +1,7 @@
 //! Effective partition keys against public vectors: what clients compute, we compute.
 
 use partita_model::{
-    Epk, EpkRange, HashVersion, KeyKind, KeyPart, PartitionKey, PartitionKeyDefinition,
+    Epk, EpkRange, HashVersion, KeyKind, KeyPart, KeyWriting, PartitionKey, PartitionKeyDefinition,
     PartitionKeyHeader, PropertyPath, Value,
 };
 
@@ -201,7 +201,13 @@ fn a_padded_bound_of_a_hierarchical_range_is_the_short_one() {
 fn definition(kind: KeyKind, version: HashVersion, paths: usize) -> PartitionKeyDefinition {
     let path = |at| PropertyPath::parse(&format!("/k{at}")).unwrap();
     let paths = (0..paths).map(path).collect();
-    PartitionKeyDefinition { paths, kind, version, system_key: false }
+    PartitionKeyDefinition {
+        paths,
+        kind,
+        version,
+        system_key: false,
+        written: KeyWriting::default(),
+    }
 }
 
 fn component(value: &Value) -> KeyPart {

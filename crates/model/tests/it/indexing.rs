@@ -145,7 +145,7 @@ fn composite_and_spatial_indexes_are_shown_as_sent() {
         r#"[{"path":"/path1","order":"ascending"},{"path":"/path2","order":"descending"}],"#,
         r#"[{"path":"/a/b","order":"ascending"},{"path":"/\"c d\"/?","order":"ascending"}]],"#,
         r#""spatialIndexes":[{"path":"/path0/*","types":["Point","LineString","Polygon","#,
-        r#""MultiPolygon"]},{"path":"/path1/?","types":["Point"]}]}"#
+        r#""MultiPolygon"]}]}"#
     );
     assert_eq!(parse(text).unwrap().to_value().to_json(), text);
     let shuffled = parse(
@@ -154,7 +154,47 @@ fn composite_and_spatial_indexes_are_shown_as_sent() {
     );
     let shown = shuffled.unwrap().to_value();
     let shown = shown.get("spatialIndexes").unwrap().to_json();
-    assert_eq!(shown, r#"[{"path":"/l/*","types":["Point","Polygon","MultiPolygon"]}]"#);
+    let all = r#"[{"path":"/l/*","types":["Point","LineString","Polygon","MultiPolygon"]}]"#;
+    assert_eq!(shown, all, "the types are completed");
+}
+
+#[test]
+fn legacy_indexes_are_shown_again_but_for_the_whole_item() {
+    let old = r#""indexes":[{"kind":"Range","dataType":"Number","precision":-1}]"#;
+    let policy = |path: &str| {
+        parse(&format!(
+            r#"{{"includedPaths":[{{"path":"{path}",{old}}}],"excludedPaths":[{{"path":"/x/?"}}]}}"#
+        ))
+    };
+    let shown =
+        |path: &str| policy(path).unwrap().to_value().get("includedPaths").unwrap().to_json();
+    assert_eq!(shown("/*"), r#"[{"path":"/*"}]"#);
+    assert_eq!(shown("/"), r#"[{"path":"/*"}]"#);
+    let both = format!(
+        r#"{{"includedPaths":[{{"path":"/*",{old}}},{{"path":"/a/?",{old}}},{{"path":"/b/?",
+        "indexes":[]}}]}}"#
+    );
+    let read = parse(&both).unwrap();
+    let shown = read.to_value().get("includedPaths").unwrap().to_json();
+    assert_eq!(shown, format!(r#"[{{"path":"/*"}},{{"path":"/a/?",{old}}},{{"path":"/b/?"}}]"#));
+    assert_eq!(parse(&read.to_value().to_json()), Ok(read), "after a restart, too");
+    says(parse(r#"{"includedPaths":[{"path":"/*","indexes":5}]}"#), "must be an array");
+}
+
+#[test]
+fn lazy_and_manual_indexes_are_shown_as_what_they_are() {
+    for text in [
+        r#"{"indexingMode":"lazy"}"#,
+        r#"{"indexingMode":"Lazy","automatic":false}"#,
+        r#"{"indexingMode":"consistent","automatic":false}"#,
+    ] {
+        let policy = container(&format!(r#""indexingPolicy":{text}"#)).unwrap().indexing;
+        assert_eq!(policy, IndexingPolicy::default(), "{text}");
+        let shown = policy.to_value().to_json();
+        assert!(shown.contains(r#""indexingMode":"consistent","automatic":true"#), "{shown}");
+    }
+    let stored = parse(r#"{"automatic":false}"#).unwrap();
+    assert!(!stored.automatic(), "items were written under it");
 }
 
 #[test]
@@ -199,7 +239,8 @@ fn a_bounding_box_belongs_to_geometry() {
         spatial("", "").and_then(|_| {
             container(r#""indexingPolicy":{"spatialIndexes":[{"path":"/r/?","types":[]}]}"#)
         }),
-        "types",
+        "The spatial data types array cannot be empty. Assign at least one spatial type for the \
+         'types' array for the path",
     );
     says(
         container(r#""indexingPolicy":{"spatialIndexes":[{"path":"/r/?","types":["Circle"]}]}"#),
@@ -388,6 +429,35 @@ fn full_text_policies_are_refused_in_the_words_of_the_service() {
         let shown = policy(&text).unwrap().to_value();
         assert_eq!(shown.get("fullTextPolicy").unwrap().to_json(), text);
     }
+}
+
+#[test]
+fn a_language_may_be_the_number_of_a_locale() {
+    for written in ["1033", r#""1033""#, "1031", r#""3082""#, "1036", "1040", "1046", "2070"] {
+        let text = format!(
+            r#"{{"defaultLanguage":{written},"fullTextPaths":[{{"path":"/a","language":{written}}}]}}"#
+        );
+        let shown = container(&format!(r#""fullTextPolicy":{text}"#)).unwrap().to_value();
+        assert_eq!(shown.get("fullTextPolicy").unwrap().to_json(), text, "as it was sent");
+    }
+    let other = r#""fullTextPolicy":{"defaultLanguage":1041}"#;
+    says(container(other), "unsupported language 1041");
+    says(container(r#""fullTextPolicy":{"defaultLanguage":true}"#), "must be a string");
+}
+
+#[test]
+fn languages_are_looked_at_before_duplicates() {
+    let twice = r#"[{"path":"/a"},{"path":"/a"}]"#;
+    let indexes = format!(r#""indexingPolicy":{{"fullTextIndexes":{twice}}}"#);
+    let odd = r#"[{"path":"/a"},{"path":"/a"},{"path":"/b","language":"tlh"}]"#;
+    for policy in [
+        format!(r#"{{"defaultLanguage":"tlh","fullTextPaths":{twice}}}"#),
+        format!(r#"{{"fullTextPaths":{odd}}}"#),
+    ] {
+        let members = format!(r#"{indexes},"fullTextPolicy":{policy}"#);
+        says(container(&members), "unsupported language tlh");
+    }
+    says(container(&format!(r#"{indexes},"fullTextPolicy":{{"fullTextPaths":{twice}}}"#)), "twice");
 }
 
 #[test]

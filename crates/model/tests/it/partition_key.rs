@@ -32,8 +32,8 @@ fn refused(text: &str, words: &str) {
 fn what_is_left_out_of_a_definition_has_the_defaults_of_the_service() {
     let definition = parse(r#"{"paths":["/pk"]}"#).unwrap();
     assert_eq!((definition.kind, definition.version), (KeyKind::Hash, HashVersion::V1));
-    let shown = r#"{"paths":["/pk"],"kind":"Hash","version":1}"#;
-    assert_eq!(definition.to_value().to_json(), shown);
+    let shown = r#"{"paths":["/pk"],"kind":"Hash"}"#;
+    assert_eq!(definition.to_value().to_json(), shown, "no version is not made one");
     let multi = parse(r#"{"paths":["/a","/b"],"kind":"multihash"}"#).unwrap();
     assert_eq!((multi.kind, multi.version), (KeyKind::MultiHash, HashVersion::V2));
     assert_eq!(
@@ -55,6 +55,9 @@ fn a_definition_is_shown_as_it_was_sent() {
     for text in [
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/id"],"kind":"Hash","version":1}"#,
+        r#"{"paths":["/id"],"kind":"Hash"}"#,
+        r#"{"paths":["/id"],"kind":"Hash","version":2,"systemKey":true}"#,
+        r#"{"paths":["/a b"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/_partitionKey"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#,
         r#"{"paths":["/a/b","/\"x y\"/z","/'q'"],"kind":"MultiHash","version":2}"#,
@@ -66,6 +69,13 @@ fn a_definition_is_shown_as_it_was_sent() {
         assert_eq!(definition.to_value().to_json(), text);
         assert_eq!(PartitionKeyDefinition::parse(&definition.to_value()), Ok(definition));
     }
+}
+
+#[test]
+fn a_path_of_the_users_own_is_no_system_key_whatever_it_is_called() {
+    let definition = parse(r#"{"paths":["/id"],"version":2,"systemKey":true}"#).unwrap();
+    assert!(!definition.system_key);
+    assert!(definition.resolve(&header("[]")).is_err(), "it has a value");
 }
 
 #[test]
@@ -104,7 +114,7 @@ fn definitions_that_make_no_sense_are_refused_by_name() {
     refused(r#"{"paths":[],"kind":"MultiHash"}"#, "one to three paths");
     refused(
         r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}"#,
-        "Too many partition key paths: 'partitionKey.paths' has 4;",
+        "Too many partition key paths (4) specified. A maximum of 3 is allowed.",
     );
     refused(r#"{"paths":["/a","/\"a\""],"kind":"MultiHash"}"#, "twice");
     refused(r#"{"paths":["/a"],"kind":"Hush"}"#, "'Hush'");
@@ -112,7 +122,6 @@ fn definitions_that_make_no_sense_are_refused_by_name() {
     refused(r#"{"paths":["/a"],"version":3}"#, "must be 1 or 2, it is 3");
     refused(r#"{"paths":["/a"],"version":"2"}"#, "'partitionKey.version' must be an integer");
     refused(r#"{"paths":["/a","/b"],"kind":"MultiHash","version":1}"#, "must be 2");
-    refused(r#"{"paths":["/a"],"systemKey":true}"#, "systemKey");
     refused(r#"{"paths":["/_partitionKey"],"systemKey":1}"#, "must be true or false");
     for name in ["_rid", "_self", "_etag", "_ts", "_attachments"] {
         refused(&format!(r#"{{"paths":["/{name}"]}}"#), "names a system property");

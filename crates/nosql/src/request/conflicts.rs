@@ -25,7 +25,7 @@ pub(super) fn conflicts(container: ContainerPath, incoming: Incoming<'_>) -> Res
                 return Err(Error::bad_request(CROSS_PARTITION));
             }
             // No row can pass, but what is no query is refused all the same.
-            query::filter(&incoming.body)?;
+            query::Selection::parse(&incoming.body)?;
             Ok(Op::ListConflicts { container })
         }
         _ => Err(not_allowed(incoming.method, "the conflicts of a container", "GET or a query")),

@@ -4,7 +4,7 @@ use http::Method;
 use partita_engine::{DatabasePath, EncryptionKeyOp, EncryptionKeyPath, Op};
 use partita_model::{Result, Value};
 
-use super::query::filter;
+use super::query::resources;
 use super::{Incoming, Runs, if_match, not_allowed, read_condition};
 
 pub(super) fn keys(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op> {
@@ -12,8 +12,9 @@ pub(super) fn keys(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op>
     Ok(Op::EncryptionKey(match *incoming.method {
         Method::GET => EncryptionKeyOp::List { database, filter: None, page: headers.page()? },
         Method::POST if headers.is_query()? => {
-            let filter = Some(filter(&incoming.body)?);
-            EncryptionKeyOp::List { database, filter, page: headers.page()? }
+            return resources(&incoming, |filter, page| {
+                Op::EncryptionKey(EncryptionKeyOp::List { database, filter, page })
+            });
         }
         Method::POST => EncryptionKeyOp::Create { database, body: Value::parse(&incoming.body)? },
         _ => {

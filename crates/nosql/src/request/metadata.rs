@@ -5,9 +5,8 @@ use partita_engine::{ContainerPath, DatabasePath, KeyRequired, Migrate, OfferCha
 use partita_model::{
     Error, OfferRid, Result, Throughput, ThroughputBucket, Value, check_resource_name,
 };
-use partita_query::Filter;
 
-use super::query::filter;
+use super::query::resources;
 use super::{Incoming, if_match, not_allowed, read_condition, wrong_type};
 use crate::headers::{self, Headers, bad_value};
 
@@ -16,7 +15,7 @@ pub(super) fn databases(incoming: Incoming<'_>) -> Result<Op> {
     match *incoming.method {
         Method::GET => Ok(Op::ListDatabases { filter: None, page: headers.page()? }),
         Method::POST if headers.is_query()? => {
-            Ok(Op::ListDatabases { filter: Some(filter(&incoming.body)?), page: headers.page()? })
+            resources(&incoming, |filter, page| Op::ListDatabases { filter, page })
         }
         Method::POST => {
             let body = Value::parse(&incoming.body)?;
@@ -43,12 +42,11 @@ pub(super) fn containers(
     key_required: KeyRequired,
 ) -> Result<Op> {
     let headers = incoming.headers;
-    let list = |filter: Option<Filter>, database| {
-        Ok(Op::ListContainers { database, filter, page: headers.page()? })
-    };
     match *incoming.method {
-        Method::GET => list(None, database),
-        Method::POST if headers.is_query()? => list(Some(filter(&incoming.body)?), database),
+        Method::GET => Ok(Op::ListContainers { database, filter: None, page: headers.page()? }),
+        Method::POST if headers.is_query()? => {
+            resources(&incoming, |filter, page| Op::ListContainers { database, filter, page })
+        }
         Method::POST => {
             let body = Value::parse(&incoming.body)?;
             required_id(&body)?;
@@ -96,7 +94,7 @@ pub(super) fn offers(incoming: Incoming<'_>) -> Result<Op> {
     match *incoming.method {
         Method::GET => Ok(Op::ListOffers { filter: None, page: headers.page()? }),
         Method::POST if headers.is_query()? => {
-            Ok(Op::ListOffers { filter: Some(filter(&incoming.body)?), page: headers.page()? })
+            resources(&incoming, |filter, page| Op::ListOffers { filter, page })
         }
         Method::POST => Err(Error::bad_request(
             "An offer is made with its database or container: only a query may be posted here.",

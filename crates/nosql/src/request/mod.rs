@@ -259,6 +259,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadOffer { .. } => ("ReadOffer", Runs::InPool),
         Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
         Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
+        Op::QueryResources { list, .. } => profile(list),
         Op::User(op) => users::profile_of_user(op),
         Op::EncryptionKey(op) => encryption_keys::profile(op),
         Op::Permission(op) => users::profile_of_permission(op),

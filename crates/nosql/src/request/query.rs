@@ -1,15 +1,15 @@
 //! Queries: `{"query": "…", "parameters": [{"name": "@x", "value": …}]}`, and what its headers ask.
 //!
-//! One body serves three requests. On the feeds of databases, containers and other resources it is
-//! a filter. On a container's items it is a query, or the question how a client should run one over
-//! many partitions: a *plan*. Members of the body that we do not know are left alone, as clients
-//! add some that mean nothing to a server.
+//! One body serves three requests. On the feeds of databases, containers and other resources it
+//! picks some of them, or makes rows of them. On a container's items it is a query, or the question
+//! how a client should run one over many partitions: a *plan*. Members of the body that we do not
+//! know are left alone, as clients add some that mean nothing to a server.
 
 use partita_engine::{
-    ChangesQuery, ContainerPath, Op, PlanHint, PlanQueryRequest, QueryRequest, Serving,
+    ChangesQuery, ContainerPath, Op, PageRequest, PlanHint, PlanQueryRequest, QueryRequest, Serving,
 };
-use partita_model::{Error, Result, Value};
-use partita_query::Filter;
+use partita_model::{Error, ErrorKind, Result, Value};
+use partita_query::{Filter, Query};
 
 use super::items::scope;
 use super::{Incoming, Shape, wrong_type};
@@ -44,10 +44,40 @@ struct QueryBody {
     resume: Option<Value>,
 }
 
-/// A query over databases, containers or offers, as a filter of them.
-pub(crate) fn filter(body: &[u8]) -> Result<Filter> {
-    let body = QueryBody::parse(body)?;
-    Filter::parse_query(&body.text, &body.parameters)
+/// A query over databases, containers or other resources. Most queries only pick some of what
+/// `list` lists; the others are run on the whole list.
+pub(super) fn resources(
+    incoming: &Incoming<'_>,
+    list: impl FnOnce(Option<Filter>, PageRequest) -> Op,
+) -> Result<Op> {
+    let page = incoming.headers.page()?;
+    Ok(match Selection::parse(&incoming.body)? {
+        Selection::Some(filter) => list(Some(filter), page),
+        Selection::Rows(query) => {
+            let list = Box::new(list(None, PageRequest::default()));
+            Op::QueryResources { list, query, page }
+        }
+    })
+}
+
+/// What a query does with resources.
+pub(super) enum Selection {
+    /// It picks some, and leaves them whole.
+    Some(Filter),
+    Rows(Query),
+}
+
+impl Selection {
+    pub(super) fn parse(body: &[u8]) -> Result<Selection> {
+        let body = QueryBody::parse(body)?;
+        match Filter::parse_query(&body.text, &body.parameters) {
+            Ok(filter) => Ok(Selection::Some(filter)),
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                Query::parse(&body.text, &body.parameters, &[]).map(Selection::Rows)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// A query over a container's items.
@@ -184,7 +214,7 @@ mod tests {
     #[test]
     fn parameters_are_bound_by_name() {
         let body = br#"{"query":"SELECT * FROM root r WHERE r.id=@id","parameters":[{"name":"@id","value":"x"}]}"#;
-        let filter = filter(body).unwrap();
+        let Ok(Selection::Some(filter)) = Selection::parse(body) else { panic!() };
         let row = |id: &str| Value::from(partita_model::Object::new().with("id", id));
         assert!(filter.matches(&row("x")).unwrap());
         assert!(!filter.matches(&row("y")).unwrap());
@@ -217,8 +247,8 @@ mod tests {
             r#"{"query":"SELECT * FROM r","parameters":[{"name":"@a"}]}"#,
             r#"{"query":"SELECT * FROM r","parameters":["@a"]}"#,
         ] {
-            let error = filter(body.as_bytes()).unwrap_err();
-            assert_eq!(error.kind, partita_model::ErrorKind::BadRequest, "{body}");
+            let Err(error) = Selection::parse(body.as_bytes()) else { panic!("{body}") };
+            assert_eq!(error.kind, ErrorKind::BadRequest, "{body}");
         }
     }
 
@@ -229,7 +259,7 @@ mod tests {
         assert_eq!(read("1"), Ok(Some(1024)));
         assert_eq!(token_bytes_max(Headers::new(&with(&[]))), Ok(None));
         for text in ["0", "-1", "x"] {
-            assert_eq!(read(text).unwrap_err().kind, partita_model::ErrorKind::BadRequest);
+            assert_eq!(read(text).unwrap_err().kind, ErrorKind::BadRequest);
         }
     }
 

@@ -7,7 +7,7 @@ use partita_engine::{
 use partita_model::{Error, Result, ScriptKind, Value};
 
 use super::metadata::required_id;
-use super::query::filter;
+use super::query::resources;
 use super::{Incoming, Runs, if_match, not_allowed, partition_key, read_condition};
 use crate::headers::{self, Headers};
 
@@ -20,8 +20,9 @@ pub(super) fn scripts(
     Ok(Op::Script(match *incoming.method {
         Method::GET => ScriptOp::List { container, kind, filter: None, page: headers.page()? },
         Method::POST if headers.is_query()? => {
-            let filter = Some(filter(&incoming.body)?);
-            ScriptOp::List { container, kind, filter, page: headers.page()? }
+            return resources(&incoming, |filter, page| {
+                Op::Script(ScriptOp::List { container, kind, filter, page })
+            });
         }
         Method::POST => {
             let body = body(&incoming)?;

@@ -5,7 +5,7 @@ use partita_engine::{DatabasePath, Op, PermissionOp, PermissionPath, UserOp, Use
 use partita_model::{Result, Value};
 
 use super::metadata::required_id;
-use super::query::filter;
+use super::query::resources;
 use super::{Incoming, Runs, if_match, not_allowed, read_condition};
 use crate::headers::{self, Headers, bad_value};
 
@@ -19,8 +19,9 @@ pub(super) fn users(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op
     Ok(Op::User(match *incoming.method {
         Method::GET => UserOp::List { database, filter: None, page: headers.page()? },
         Method::POST if headers.is_query()? => {
-            let filter = Some(filter(&incoming.body)?);
-            UserOp::List { database, filter, page: headers.page()? }
+            return resources(&incoming, |filter, page| {
+                Op::User(UserOp::List { database, filter, page })
+            });
         }
         Method::POST => {
             let name = required_id(&Value::parse(&incoming.body)?)?.to_owned();
@@ -52,8 +53,9 @@ pub(super) fn permissions(user: UserPath, incoming: Incoming<'_>) -> Result<Op> 
     Ok(Op::Permission(match *incoming.method {
         Method::GET => PermissionOp::List { user, filter: None, page: headers.page()? },
         Method::POST if headers.is_query()? => {
-            let filter = Some(filter(&incoming.body)?);
-            PermissionOp::List { user, filter, page: headers.page()? }
+            return resources(&incoming, |filter, page| {
+                Op::Permission(PermissionOp::List { user, filter, page })
+            });
         }
         Method::POST => {
             let body = Value::parse(&incoming.body)?;

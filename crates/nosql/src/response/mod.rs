@@ -22,8 +22,7 @@ use partita_engine::{
 };
 use partita_gateway::{Lines, Response};
 use partita_model::{
-    Charge, Error, ErrorKind, Etag, IndexingMode, Object, ScriptKind, Value, binary_json, limits,
-    unstamp,
+    Charge, Error, ErrorKind, Etag, Object, ScriptKind, Value, binary_json, limits, unstamp,
 };
 
 use crate::account::Endpoint;
@@ -251,6 +250,7 @@ fn success(
         | Outcome::Containers { .. }
         | Outcome::Offer { .. }
         | Outcome::Offers { .. }
+        | Outcome::ResourceRows { .. }
         | Outcome::EncryptionKey { .. }
         | Outcome::EncryptionKeys { .. }
         | Outcome::User { .. }
@@ -290,6 +290,9 @@ fn resource(
         Outcome::Offers { offers, continuation } => {
             let rows = offers.iter().map(|offer| offer.to_value()).collect();
             feed("", "Offers", rows, continuation, headers)
+        }
+        Outcome::ResourceRows { of, rows, continuation } => {
+            rows_of(&of, rows, continuation, container, headers, frame)
         }
         Outcome::EncryptionKey { key, change } => one(&key.etag, &key.to_value(), change, headers),
         Outcome::EncryptionKeys { database, keys, continuation } => {
@@ -333,6 +336,38 @@ fn put_script_quota(headers: &mut Lines, kind: ScriptKind, count: usize) {
     };
     headers.push(&headers::RESOURCE_QUOTA, format!("{name}={count_max};"));
     headers.push(&headers::RESOURCE_USAGE, format!("{name}={count};"));
+}
+
+/// The rows of a query over resources, in the envelope that a list of these has. A row that is a
+/// whole permission has a token, as it has in the list.
+fn rows_of(
+    of: &Outcome,
+    mut rows: Vec<Value>,
+    continuation: Option<String>,
+    container: Option<&Container>,
+    headers: Lines,
+    frame: &Frame<'_>,
+) -> Response {
+    let of_container = || container.map(|container| container.rid.to_string()).unwrap_or_default();
+    let (parent, kind) = match of {
+        Outcome::Containers { database, .. } => (database.rid.to_string(), "DocumentCollections"),
+        Outcome::Offers { .. } => (String::new(), "Offers"),
+        Outcome::Users { database, .. } => (database.rid.to_string(), "Users"),
+        Outcome::EncryptionKeys { database, .. } => {
+            (database.rid.to_string(), "ClientEncryptionKeys")
+        }
+        Outcome::Scripts { kind, .. } => (of_container(), scripts_name(*kind)),
+        Outcome::Permissions { user, permissions, .. } => {
+            for row in &mut rows {
+                if let Some(whole) = permissions.iter().find(|p| p.to_value() == *row) {
+                    *row = frame.tokens.with_token(whole, frame.shape.token_seconds);
+                }
+            }
+            (user.rid.to_string(), "Permissions")
+        }
+        _ => (String::new(), "Databases"),
+    };
+    feed(&parent, kind, rows, continuation, headers)
 }
 
 /// What a feed of scripts is called.
@@ -433,9 +468,6 @@ fn container_reply(
     let mut body = container_body(container, frame.shape);
     if frame.shape.quota {
         let progress = number(index_progress);
-        if container.definition.indexing.mode() == IndexingMode::Lazy {
-            headers.push(&headers::LAZY_INDEX_PROGRESS, progress);
-        }
         headers.push(&headers::INDEX_PROGRESS, progress);
         if let Some(statistics) = &frame.statistics {
             headers.push(&headers::RESOURCE_QUOTA, partitions::QUOTA);

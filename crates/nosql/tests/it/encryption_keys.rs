@@ -2,7 +2,7 @@
 
 use partita_model::Value;
 
-use crate::support::{PRIMARY, READONLY, World};
+use crate::support::{Answer, PRIMARY, READONLY, World};
 
 const KEYS: &str = "/dbs/d/clientencryptionkeys";
 const KEY: &str = "/dbs/d/clientencryptionkeys/k";
@@ -42,15 +42,43 @@ fn a_key_is_kept_as_it_was_sent() {
 #[test]
 fn a_key_is_wrapped_anew_under_its_etag() {
     let world = World::with_container("400");
-    let etag = world.post(KEYS, &body("k", "AAEC")).expect(201).member("_etag");
+    let first = world.post(KEYS, &body("k", "AAEC")).expect(201);
+    let etag = first.member("_etag");
     let replaced = world.put(KEY, &body("k", "AwQF")).header("if-match", &etag).expect(200);
     assert_eq!(replaced.member("wrappedDataEncryptionKey"), "AwQF");
+    let created = |answer: &Answer| answer.json().get("_cts").and_then(Value::as_i64);
+    assert_eq!(created(&replaced), created(&first));
+    assert_eq!(created(&first), first.json().get("_ts").and_then(Value::as_i64));
     world.put(KEY, &body("k", "AAEC")).header("if-match", &etag).expect(412);
     assert_eq!(world.get(KEY).expect(200).body, replaced.body);
     world.put(KEY, &body("other", "AAEC")).refused(400, "0", "cannot be changed");
     let none = format!("{KEYS}/none");
-    world.put(&none, &body("none", "AAEC")).expect(404);
+    let text = "ClientEncryptionKey with id '[none]' does not exist.";
+    world.put(&none, &body("none", "AAEC")).refused(404, "0", text);
     world.delete(KEY).refused(405, "0", "GET or PUT");
+}
+
+#[test]
+fn a_container_is_encrypted_with_keys_that_are_there() {
+    let world = World::with_container("400");
+    world.post(KEYS, &body("k", "AAEC")).expect(201);
+    let encrypted = |path: &str, key: &str| {
+        format!(
+            r#"{{"path":"{path}","clientEncryptionKeyId":"{key}","encryptionType":"Randomized",
+            "encryptionAlgorithm":"AEAD_AES_256_CBC_HMAC_SHA256"}}"#
+        )
+    };
+    let container = |paths: &[String]| {
+        let paths = paths.join(",");
+        format!(
+            r#"{{"id":"e","partitionKey":{{"paths":["/pk"],"version":2}},"clientEncryptionPolicy":{{
+            "includedPaths":[{paths}],"policyFormatVersion":1}}}}"#
+        )
+    };
+    let unknown = container(&[encrypted("/a", "k"), encrypted("/b", "x")]);
+    let text = "ClientEncryptionKey with id '[x]' does not exist.";
+    world.post("/dbs/d/colls", &unknown).refused(400, "0", text);
+    world.post("/dbs/d/colls", &container(&[encrypted("/a", "k")])).expect(201);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod offers;
 mod old_clients;
 mod queries;
 mod ranges;
+mod resource_queries;
 mod scopes;
 mod scripts;
 mod sdk_requests;

@@ -1,5 +1,6 @@
 //! Throughput: how it is asked for, found and replaced.
 
+use partita_engine::{DefaultThroughput, EngineSettings};
 use partita_model::Value;
 
 use crate::support::{Answer, World};
@@ -78,6 +79,44 @@ fn an_autoscale_offer_tells_its_settings() {
     let answer = replace(&world, &offers[0], r#""maxThroughput":5000"#, r#""maxThroughput":7000"#);
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(throughput(&answer.json()), Some(700));
+}
+
+#[test]
+fn a_replaced_autoscale_offer_grows_only_if_it_says_so_again() {
+    let world = World::new();
+    let settings =
+        r#"{"maxThroughput":5000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}}"#;
+    world
+        .post("/dbs", r#"{"id":"d"}"#)
+        .header("x-ms-cosmos-offer-autopilot-settings", settings)
+        .expect(201);
+    let offers = offers_of(&world, "/dbs/d");
+    let policy = r#","autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}"#;
+    let answer = replace(&world, &offers[0], policy, "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(!answer.text().contains("autoUpgradePolicy"), "{}", answer.text());
+    assert!(!offers_of(&world, "/dbs/d")[0].to_json().contains("autoUpgradePolicy"));
+}
+
+#[test]
+fn a_container_made_without_throughput_shows_400() {
+    let world = World::new();
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"version":2}}"#;
+    world.post("/dbs/d/colls", body).expect(201);
+    assert!(offers_of(&world, "/dbs/d").is_empty(), "a database has none");
+    let offers = offers_of(&world, "/dbs/d/colls/c");
+    assert_eq!(throughput(&offers[0]), Some(400));
+    let path = "/_partita/databases/d/containers/c/partitions";
+    let partitions = world.get(path).signing("_partita", path.trim_start_matches('/')).expect(200);
+    assert!(partitions.text().contains(r#""provisioned":400"#), "{}", partitions.text());
+    let answer =
+        replace(&world, &offers[0], r#""offerThroughput":400"#, r#""offerThroughput":900"#);
+    assert_eq!((answer.status, throughput(&answer.json())), (200, Some(900)));
+    assert_eq!(throughput(&offers_of(&world, "/dbs/d/colls/c")[0]), Some(900));
+    let etag = text(&offers[0], "_etag");
+    let late = world.put(&format!("/offers/{}", text(&offers[0], "id")), &offers[0].to_json());
+    late.header("if-match", etag).expect(412);
 }
 
 #[test]
@@ -190,8 +229,10 @@ fn throughput_buckets_and_priorities_are_checked_and_honoured() {
 }
 
 #[test]
-fn a_container_without_throughput_has_no_offer() {
-    let world = World::new();
+fn a_container_without_throughput_has_no_offer_where_it_is_serverless() {
+    let default_throughput = DefaultThroughput::None;
+    let world =
+        World::with_settings(EngineSettings { default_throughput, ..EngineSettings::default() });
     world.post("/dbs", r#"{"id":"d"}"#).expect(201);
     let definition = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
     world.post("/dbs/d/colls", definition).expect(201);

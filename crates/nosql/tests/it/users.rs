@@ -151,13 +151,117 @@ fn a_user_has_one_permission_of_a_name_and_for_a_resource() {
 }
 
 #[test]
+fn a_user_may_have_a_permission_for_each_partition_key() {
+    let world = world_with_user("400");
+    let key = |key: &str| format!(r#","resourcePartitionKey":[{key}]"#);
+    let a = token(&world, "a", "Read", "dbs/d/colls/c", &key(r#""a""#));
+    let b = token(&world, "b", "Read", "dbs/d/colls/c", &key(r#""b""#));
+    token(&world, "whole", "Read", "dbs/d/colls/c", "");
+    for (name, more) in [("x", key(r#""a""#)), ("y", key(r#""b""#)), ("z", String::new())] {
+        let same = permission(name, "All", "/dbs/d/colls/c/", &more);
+        world.post(PERMISSIONS, &same).refused(409, "0", "already");
+    }
+    let world = world.restarted(PRIMARY);
+    let feed = |key: &str, token: &str| world.get(DOCS).key(key).token(token).send().status;
+    assert_eq!([feed(r#"["a"]"#, &a), feed(r#"["b"]"#, &a)], [200, 403]);
+    assert_eq!([feed(r#"["a"]"#, &b), feed(r#"["b"]"#, &b)], [403, 200]);
+    let moved = permission("b", "Read", "dbs/d/colls/c", &key(r#""a""#));
+    world.put(&format!("{PERMISSIONS}/b"), &moved).refused(409, "0", "already");
+    world.delete(&format!("{PERMISSIONS}/a")).expect(204);
+    world.put(&format!("{PERMISSIONS}/b"), &moved).expect(200);
+    assert_eq!(feed(r#"["b"]"#, &b), 403, "the permission is about something else by now");
+}
+
+#[test]
+fn a_permission_for_a_container_to_come_opens_the_one_that_gets_the_name() {
+    let world = world_with_user("400");
+    let later = token(&world, "p", "All", "dbs/d/colls/later", "");
+    let item = token(&world, "i", "Read", "dbs/d/colls/later/docs/1", "");
+    let only = r#","resourcePartitionKey":["a"]"#;
+    let keyed = token(&world, "k", "Read", "dbs/d/colls/later", only);
+    let four = r#","resourcePartitionKey":[1,2,3,4]"#;
+    world.post(PERMISSIONS, &permission("q", "All", "dbs/d/colls/l", four)).refused(400, "0", "");
+    for (link, status) in [("dbs/none/colls/later", "1003"), ("dbs/d/colls/later/sprocs/s", "0")] {
+        world.post(PERMISSIONS, &permission("q", "All", link, "")).refused(404, status, "");
+    }
+    let docs = "/dbs/d/colls/later/docs";
+    world.get(docs).token(&later).refused(403, "0", "another resource");
+    world.get(DOCS).token(&later).refused(403, "0", "another resource");
+    let definition = r#"{"id":"later","partitionKey":{"paths":["/pk"],"version":2}}"#;
+    world.post("/dbs/d/colls", definition).expect(201);
+    world.post("/dbs/d/colls", &definition.replace("later", "other")).expect(201);
+    let world = world.restarted(PRIMARY);
+    let body = r#"{"id":"1","pk":"a"}"#;
+    world.post(docs, body).key(r#"["a"]"#).token(&later).expect(201);
+    world.get(&format!("{docs}/1")).key(r#"["a"]"#).token(&item).expect(200);
+    world.get(docs).key(r#"["a"]"#).token(&item).expect(403);
+    world.get(docs).key(r#"["a"]"#).token(&keyed).expect(200);
+    world.get(docs).key(r#"["b"]"#).token(&keyed).expect(403);
+    world.post(docs, body).key(r#"["a"]"#).token(&keyed).refused(403, "0", "Read");
+    for foreign in [DOCS, "/dbs/d/colls/other/docs"] {
+        world.get(foreign).token(&later).refused(403, "0", "another resource");
+    }
+    // By its resource id it is the same container, and the same resource for a second permission.
+    let container = world.get("/dbs/d/colls/later").expect(200);
+    let rid = container.member("_rid");
+    let by_rid = format!("/{}docs", container.member("_self"));
+    world.get(&by_rid).signing("docs", &rid.to_lowercase()).token(&later).expect(200);
+    let same = permission("q", "All", "dbs/d/colls/later", "");
+    world.post(PERMISSIONS, &same).refused(409, "0", "'p'");
+
+    // Another database of the same name is another database.
+    let known = token(&world, "known", "All", "dbs/d/colls/other", "");
+    world.delete("/dbs/d/colls/other").expect(204);
+    world.post("/dbs/d/colls", &definition.replace("later", "other")).expect(201);
+    world.get("/dbs/d/colls/other/docs").token(&known).expect(403);
+    world.delete("/dbs/d").expect(204);
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    world.post("/dbs/d/colls", definition).expect(201);
+    world.get(docs).token(&later).expect(403);
+}
+
+#[test]
+fn an_all_token_of_a_whole_container_writes_its_scripts() {
+    let world = world_with_user("400");
+    let all = token(&world, "p", "All", "dbs/d/colls/c", "");
+    let only = r#","resourcePartitionKey":["a"]"#;
+    let keyed = token(&world, "k", "All", "dbs/d/colls/c", only);
+    let item = token(&world, "i", "All", "dbs/d/colls/c/docs/1", "");
+    world.post(USERS, r#"{"id":"reader"}"#).expect(201);
+    let body = permission("p", "Read", "dbs/d/colls/c", "");
+    let read = world.post("/dbs/d/users/reader/permissions", &body).expect(201).member("_token");
+    let scripts = [
+        ("sprocs", ""),
+        ("udfs", ""),
+        ("triggers", r#","triggerType":"Pre","triggerOperation":"All""#),
+    ];
+    for (kind, more) in scripts {
+        let feed = format!("/dbs/d/colls/c/{kind}");
+        let script = format!("{feed}/s");
+        let body = format!(r#"{{"id":"s","body":"function () {{}}"{more}}}"#);
+        for token in [&keyed, &item, &read] {
+            world.post(&feed, &body).token(token).refused(403, "0", "can't serve");
+        }
+        world.post(&feed, &body).token(&all).expect(201);
+        for token in [&keyed, &item, &read] {
+            world.put(&script, &body).token(token).refused(403, "0", "can't serve");
+            world.delete(&script).token(token).refused(403, "0", "can't serve");
+        }
+        world.put(&script, &body).token(&all).expect(200);
+        let upsert = world.post(&feed, &body).header("x-ms-documentdb-is-upsert", "True");
+        upsert.token(&all).expect(200);
+        world.delete(&script).token(&all).expect(204);
+    }
+}
+
+#[test]
 fn permissions_that_make_no_sense_are_refused() {
     let world = world_with_user("400");
     let cases = [
         (permission("p", "none", "dbs/d/colls/c", ""), 400, "none"),
         (permission("p", "All", "dbs/d", ""), 400, "'dbs/d'"),
         (permission("p", "All", "dbs/d/colls/c/docs", ""), 400, "docs"),
-        (permission("p", "All", "dbs/d/colls/other", ""), 404, "other"),
+        (permission("p", "All", "dbs/d/colls/a?b", ""), 400, "a?b"),
         (permission("p", "All", "dbs/d/colls/c/sprocs/s", ""), 404, "stored procedure 's'"),
         (permission("p", "All", "dbs/d/colls/c", r#","resourcePartitionKey":[]"#), 400, "[]"),
         (permission("p", "All", "dbs/d/colls/c", r#","resourcePartitionKey":[1,2]"#), 400, "[1,2]"),

@@ -3,12 +3,19 @@
 use super::{PartitionFilter, partition_filter};
 use crate::sql::parser::parse_query;
 use partita_model::{
-    HashVersion, KeyKind, KeyPart, PartitionKeyDefinition, PartitionKeyHeader, PropertyPath, Value,
+    HashVersion, KeyKind, KeyPart, KeyWriting, PartitionKeyDefinition, PartitionKeyHeader,
+    PropertyPath, Value,
 };
 
 fn key(kind: KeyKind, paths: &[&str]) -> PartitionKeyDefinition {
     let paths = paths.iter().map(|path| PropertyPath::parse(path).expect("a path")).collect();
-    PartitionKeyDefinition { paths, kind, version: HashVersion::V2, system_key: false }
+    PartitionKeyDefinition {
+        paths,
+        kind,
+        version: HashVersion::V2,
+        system_key: false,
+        written: KeyWriting::default(),
+    }
 }
 
 fn filter(condition: &str, key: &PartitionKeyDefinition) -> PartitionFilter {

@@ -1,6 +1,8 @@
 //! No item is lost by looking only under the partition keys that a condition names.
 
-use partita_model::{Document, HashVersion, KeyKind, PartitionKeyDefinition, PropertyPath, Value};
+use partita_model::{
+    Document, HashVersion, KeyKind, KeyWriting, PartitionKeyDefinition, PropertyPath, Value,
+};
 use partita_query::{PartitionFilter, Query, ScopeSettings, evaluate};
 use proptest::prelude::*;
 
@@ -87,6 +89,7 @@ fn keys() -> Vec<PartitionKeyDefinition> {
         kind,
         version,
         system_key: false,
+        written: KeyWriting::default(),
     };
     vec![
         key(KeyKind::Hash, HashVersion::V2, &["/a"]),

@@ -2,8 +2,8 @@
 
 use crate::data;
 use partita_model::{
-    ErrorKind, Geospatial, HashVersion, KeyKind, PartitionKeyDefinition, PropertyPath, Value,
-    VectorDistance, VectorElement, VectorEmbedding, VectorEmbeddingPolicy,
+    ErrorKind, Geospatial, HashVersion, KeyKind, KeyWriting, PartitionKeyDefinition, PropertyPath,
+    Value, VectorDistance, VectorElement, VectorEmbedding, VectorEmbeddingPolicy,
 };
 use partita_query::{PlanKind, PlanRequest, Query, QueryPlan, plan};
 
@@ -52,7 +52,13 @@ pub(crate) fn key_of(paths: &[&str], kind: &str) -> PartitionKeyDefinition {
         "Range" => (KeyKind::Range, HashVersion::V1),
         other => panic!("a key of kind {other}"),
     };
-    PartitionKeyDefinition { paths, kind, version, system_key: false }
+    PartitionKeyDefinition {
+        paths,
+        kind,
+        version,
+        system_key: false,
+        written: KeyWriting::default(),
+    }
 }
 
 pub(crate) fn parameters_of(case: &Value) -> Vec<(String, Value)> {

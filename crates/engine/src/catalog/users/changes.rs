@@ -2,7 +2,8 @@
 //!
 //! As with a database and its containers, a parent's counter is touched by every child that comes
 //! or goes, so that the deletion of the parent can expect that nothing came meanwhile. A record
-//! under the resource's name keeps a user from having two permissions for one resource.
+//! under the resource's name keeps a user from having two permissions for one resource and
+//! partition key.
 
 use partita_model::keycode;
 use partita_model::{DatabaseRid, Lsn, UserRid};
@@ -24,7 +25,7 @@ pub(in super::super) fn permission_key(user: UserRid, name: &str) -> Vec<u8> {
     of_user(PERMISSION, user, Some(name))
 }
 
-/// The record that a user has a permission for a resource.
+/// The record that a user has a permission for a resource and partition key.
 fn grant_key(user: UserRid, resource: &str) -> Vec<u8> {
     of_user(GRANT, user, Some(resource))
 }

@@ -1,12 +1,13 @@
 //! The records of users and permissions.
 
 use partita_model::{
-    ContainerRid, Error, PartitionKeyHeader, PermissionRid, Result, ScriptRid, UserRid, Value,
+    ContainerRid, DatabaseRid, Error, PartitionKeyHeader, PermissionRid, Result, ScriptRid,
+    UserRid, Value,
 };
 use partita_storage::Record;
 
 use super::super::codec::{Fields, damaged, integer, object};
-use super::{Permission, PermissionMode, Target, User};
+use super::{Owner, Permission, PermissionMode, Target, User};
 
 pub(super) fn encode_user(user: &User) -> Vec<u8> {
     object()
@@ -29,15 +30,20 @@ pub(in super::super) fn user(record: &Record) -> Result<User> {
 }
 
 pub(super) fn encode_permission(permission: &Permission) -> Vec<u8> {
-    let Target { container, item, script, partition_key } = &permission.target;
+    let Target { owner, item, script, partition_key } = &permission.target;
     let key = partition_key.as_ref().map(PartitionKeyHeader::to_header_json);
-    object()
+    let container = match owner {
+        Owner::Known(rid) => object().with("container", rid.to_string()),
+        Owner::Named { database, name } => {
+            object().with("containerOf", database.to_string()).with("containerName", name.as_str())
+        }
+    };
+    container
         .with("rid", permission.rid.to_string())
         .with("name", permission.name.as_str())
         .with("mode", permission.mode_text.as_str())
         .with("resource", permission.resource.as_str())
         .with("resourceKey", permission.resource_partition_key.clone().unwrap_or(Value::Null))
-        .with("container", container.to_string())
         .with("item", item.as_deref().map_or(Value::Null, Value::from))
         .with("script", script.map_or(Value::Null, |rid| Value::from(rid.to_string())))
         .with("key", key.map_or(Value::Null, Value::from))
@@ -59,9 +65,18 @@ pub(in super::super) fn permission(record: &Record) -> Result<Permission> {
         Err(_) => None,
     };
     let key = text_if_there("key")?.map(PartitionKeyHeader::parse).transpose();
+    let owner = match fields.text("containerName") {
+        Ok(name) => Owner::Named {
+            database: DatabaseRid::parse(fields.text("containerOf")?)
+                .ok_or_else(broken("containerOf"))?,
+            name: name.to_owned(),
+        },
+        Err(_) => Owner::Known(
+            ContainerRid::parse(fields.text("container")?).ok_or_else(broken("container"))?,
+        ),
+    };
     let target = Target {
-        container: ContainerRid::parse(fields.text("container")?)
-            .ok_or_else(broken("container"))?,
+        owner,
         item: text_if_there("item")?.map(str::to_owned),
         script,
         partition_key: key.map_err(|_| damaged("permission", "key"))?,

@@ -2,13 +2,15 @@
 //!
 //! A user is a name within a database; a permission says what a user may do with one resource. What
 //! a permission opens ([`Target`]) is fixed when it is written: its link is resolved to resource
-//! ids then, so a container that is created again under the same name is not opened by it.
+//! ids then, so a container that is created again under the same name is not opened by it. Only a
+//! link to a container that is not there yet stays a name, in a database that is.
 
 mod changes;
 mod codec;
 mod resolve;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use partita_model::{
@@ -16,8 +18,8 @@ use partita_model::{
     UserRid, Value,
 };
 
-use super::Catalog;
 use super::value::{number, with_system};
+use super::{Catalog, Container};
 
 pub(super) use changes::{permission_key, permissions_key, user_key};
 pub(super) use codec::{permission, user};
@@ -72,7 +74,7 @@ impl PermissionMode {
 /// key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    pub container: ContainerRid,
+    pub owner: Owner,
     /// Only the item with this id; under every partition key, unless one is named too.
     pub item: Option<String>,
     /// Only this script; a procedure under every partition key, unless one is named too.
@@ -81,13 +83,51 @@ pub struct Target {
     pub partition_key: Option<PartitionKeyHeader>,
 }
 
+/// The container that a permission is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Known(ContainerRid),
+    /// It was not there when the permission was written: the one that has this name when a token
+    /// is used.
+    Named {
+        database: DatabaseRid,
+        name: String,
+    },
+}
+
+impl Owner {
+    /// Is it this container?
+    pub(crate) fn is(&self, container: &Container) -> bool {
+        match self {
+            Owner::Known(rid) => *rid == container.rid,
+            Owner::Named { database, name } => {
+                *database == container.rid.database && *name == container.definition.name
+            }
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Known(rid) => rid.fmt(f),
+            Owner::Named { database, name } => write!(f, "{database}/colls/{name}"),
+        }
+    }
+}
+
 impl Target {
-    /// Names the resource, without the partition key: a user has one permission for each resource.
+    /// Names the resource and the partition key: a user has one permission for both.
     pub(crate) fn resource(&self) -> String {
-        match (&self.item, &self.script) {
-            (Some(id), _) => format!("{}/docs/{id}", self.container),
+        let resource = match (&self.item, &self.script) {
+            (Some(id), _) => format!("{}/docs/{id}", self.owner),
             (None, Some(script)) => script.to_string(),
-            (None, None) => self.container.to_string(),
+            (None, None) => self.owner.to_string(),
+        };
+        match &self.partition_key {
+            // A name cannot contain a slash.
+            Some(key) => format!("{resource}/key/{}", key.to_header_json()),
+            None => resource,
         }
     }
 }
@@ -179,6 +219,19 @@ impl Users {
 }
 
 impl Catalog {
+    /// A target as it would be written now: a name that has come to a container is that container.
+    pub(crate) fn resolved(&self, target: &Target) -> Target {
+        let known = match &target.owner {
+            Owner::Known(_) => None,
+            Owner::Named { database, name } => {
+                let contents = self.databases.get(database);
+                contents.and_then(|contents| contents.names.get(name)).copied()
+            }
+        };
+        let owner = known.map_or_else(|| target.owner.clone(), Owner::Known);
+        Target { owner, ..target.clone() }
+    }
+
     /// Adds or replaces a user. A database that went away in the same moment takes it along.
     pub(super) fn insert_user(&mut self, user: Arc<User>) {
         self.change_users(user.rid.database, |users| users.insert_user(user));

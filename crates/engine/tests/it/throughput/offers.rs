@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use partita_engine::{
-    Container, Context, DatabasePath, Demand, KeyRequired, Migrate, Offer, OfferChange, Op,
-    Outcome, PageRequest,
+    Container, Context, DatabasePath, DefaultThroughput, Demand, EngineSettings, KeyRequired,
+    Migrate, Offer, OfferChange, Op, Outcome, PageRequest,
 };
 use partita_model::{ErrorKind, Throughput, ThroughputBucket, Value};
 
@@ -70,13 +70,144 @@ fn error_is_not_found(reply: &partita_engine::Reply) -> bool {
     matches!(&reply.result, Err(error) if error.kind == ErrorKind::NotFound)
 }
 
+fn with_default(default_throughput: DefaultThroughput) -> Bench {
+    Bench::with_settings(EngineSettings { default_throughput, ..EngineSettings::default() })
+}
+
+fn offers(bench: &Bench) -> Vec<Arc<Offer>> {
+    let reply = bench.run(Op::ListOffers { filter: None, page: PageRequest::default() });
+    let Ok(Outcome::Offers { offers, .. }) = reply.result else { panic!("{reply:?}") };
+    offers
+}
+
+/// What the description of a container's partitions says of its throughput.
+fn described(bench: &Bench) -> Option<f64> {
+    let reply = bench.run(Op::DescribePartitions { container: path(), top: 0 });
+    let Ok(Outcome::PartitionReport(report)) = reply.result else { panic!("{reply:?}") };
+    report.partitions[0].figures.provisioned_ru
+}
+
 #[test]
-fn a_container_without_throughput_is_serverless() {
+fn throughput_that_nobody_asked_for_is_shown_and_limits_nothing() {
     let bench = bench();
     make_database(&bench, None);
     let container = make_container(&bench, "c", None, KEY_PK);
-    let reply = bench.run(Op::ListOffers { filter: None, page: PageRequest::default() });
-    assert!(matches!(reply.result, Ok(Outcome::Offers { offers, .. }) if offers.is_empty()));
+    let shown = offer(&bench);
+    assert_eq!(shown.owner_rid, container.rid.to_string());
+    assert_eq!(shown.owner_link, container.self_link());
+    assert_eq!(
+        (shown.throughput.clone(), described(&bench)),
+        (Throughput::Manual(400), Some(400.0))
+    );
+    for n in 0..200 {
+        assert_eq!(told(&bench.upsert(&format!(r#"{{"id":"i{n}","pk":"a"}}"#), None)), None);
+    }
+    assert_eq!(container.partitions[0].meter.throttled(), 0);
+
+    let bench = bench.reopened();
+    let again = offer(&bench);
+    assert_eq!((again.rid, again.etag, again.ts), (shown.rid, shown.etag, shown.ts));
+    let read = bench.run(Op::ReadOffer { rid: shown.rid.to_string() });
+    assert!(matches!(read.result, Ok(Outcome::Offer { .. })));
+
+    replace(&bench, Throughput::Manual(400), None).unwrap();
+    assert_eq!(offer(&bench).rid, shown.rid);
+    exhaust(&bench, "a");
+    let bench = bench.reopened();
+    assert_eq!(offer(&bench).rid, shown.rid);
+    exhaust(&bench, "a");
+    bench.run(Op::DeleteContainer { container: path(), condition: None }).result.unwrap();
+    assert!(offers(&bench).is_empty() && offers(&bench.reopened()).is_empty());
+}
+
+#[test]
+fn throughput_that_nobody_asked_for_goes_with_its_container_and_database() {
+    let bench = bench();
+    make_database(&bench, None);
+    make_container(&bench, "c", None, KEY_PK);
+    let first = offer(&bench).rid;
+    bench.run(Op::DeleteContainer { container: path(), condition: None }).result.unwrap();
+    assert!(offers(&bench).is_empty());
+    assert_eq!(error(&bench.run(Op::ReadOffer { rid: first.to_string() })), ErrorKind::NotFound);
+    make_container(&bench, "c", None, KEY_PK);
+    assert_ne!(offer(&bench).rid, first, "another container, another offer");
+    make_container(&bench, "d", Some(Throughput::Manual(500)), KEY_PK);
+    assert_eq!(offers(&bench).len(), 2);
+    let op = Op::DeleteDatabase { database: DatabasePath("db".into()), condition: None };
+    bench.run(op).result.unwrap();
+    assert!(offers(&bench).is_empty() && offers(&bench.reopened()).is_empty());
+}
+
+#[test]
+fn an_offer_that_nobody_asked_for_can_be_replaced_by_many_at_once() {
+    let bench = bench();
+    make_database(&bench, None);
+    make_container(&bench, "c", None, KEY_PK);
+    let rid = offer(&bench).rid;
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let bench = &bench;
+            scope.spawn(move || replace(bench, Throughput::Manual(500 + n * 100), None).unwrap());
+        }
+    });
+    assert!(offer(&bench).throughput.provisioned() >= 500);
+    assert_eq!(offer(&bench.reopened()).rid, rid);
+}
+
+#[test]
+fn an_offer_that_is_replaced_while_its_container_goes_leaves_nothing() {
+    let bench = bench();
+    make_database(&bench, None);
+    for n in 0..40 {
+        make_container(&bench, "c", None, KEY_PK);
+        let rid = offer(&bench).rid.to_string();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let throughput = Throughput::Manual(500);
+                let change = OfferChange { throughput, migrate: Migrate::No, buckets: None };
+                let reply = bench.run(Op::ReplaceOffer { rid, change, condition: None });
+                if let Err(error) = reply.result {
+                    let gone = [ErrorKind::NotFound, ErrorKind::RetryWith];
+                    assert!(gone.contains(&error.kind), "{error:?}");
+                }
+            });
+            let op = Op::DeleteContainer { container: path(), condition: None };
+            bench.run(op).result.unwrap();
+        });
+        assert!(offers(&bench).is_empty(), "{n}");
+    }
+    assert!(offers(&bench.reopened()).is_empty());
+}
+
+#[test]
+fn a_container_of_a_database_with_throughput_shows_none_of_its_own() {
+    let bench = bench();
+    make_database(&bench, Some(Throughput::Manual(500)));
+    make_container(&bench, "c", None, KEY_PK);
+    assert_eq!(offer(&bench).throughput, Throughput::Manual(500), "the database's");
+    assert_eq!(described(&bench), Some(500.0));
+    let bench = bench.reopened();
+    assert_eq!(offer(&bench).throughput, Throughput::Manual(500));
+}
+
+#[test]
+fn throughput_that_nobody_asked_for_limits_where_that_is_chosen() {
+    let bench = with_default(DefaultThroughput::Enforced);
+    make_database(&bench, None);
+    let container = make_container(&bench, "c", None, KEY_PK);
+    assert_eq!(container.partitions[0].meter.provisioned_ru(), Some(400.0));
+    exhaust(&bench, "a");
+    let bench = bench.reopened();
+    assert_eq!(offer(&bench).throughput, Throughput::Manual(400));
+    exhaust(&bench, "a");
+}
+
+#[test]
+fn a_container_without_throughput_is_serverless_where_that_is_chosen() {
+    let bench = with_default(DefaultThroughput::None);
+    make_database(&bench, None);
+    let container = make_container(&bench, "c", None, KEY_PK);
+    assert!(offers(&bench).is_empty());
     for n in 0..2_000 {
         assert_eq!(told(&bench.upsert(&format!(r#"{{"id":"i{n}","pk":"a"}}"#), None)), None);
     }

@@ -92,13 +92,22 @@ pub(super) fn furnish(world: &World, throughput: &str) {
         let body = format!(r#"{{"id":"{id}","body":{source}{more}}}"#);
         world.post(&format!("{CONTAINER}/{kind}"), &body).expect(201);
     };
-    for (procedure, source) in Procedure::ALL.into_iter().zip([ALL, ONE, WRITE, PAGE]) {
-        script("sprocs", procedure.name(), source, "");
+    for procedure in Procedure::ALL {
+        script("sprocs", procedure.name(), source(procedure), "");
     }
     script("triggers", "look", LOOK, r#","triggerType":"Post","triggerOperation":"All""#);
     script("udfs", "tell", TELL, "");
     for item in Item::all() {
         restore(world, item);
+    }
+}
+
+fn source(procedure: Procedure) -> &'static str {
+    match procedure {
+        Procedure::All => ALL,
+        Procedure::One => ONE,
+        Procedure::Write => WRITE,
+        Procedure::Page => PAGE,
     }
 }
 
@@ -259,6 +268,11 @@ pub(super) fn ask<'w>(world: &'w World, act: Act, chance: &Chance, taken: &Taken
             .header("x-ms-cosmos-is-query-plan-request", "True"),
         Act::ReadProcedure(procedure) => {
             world.get(&format!("{CONTAINER}/sprocs/{}", procedure.name()))
+        }
+        Act::WriteProcedure(procedure) => {
+            let (id, source) = (procedure.name(), Value::from(source(procedure)).to_json());
+            let body = format!(r#"{{"id":"{id}","body":{source}}}"#);
+            world.put(&format!("{CONTAINER}/sprocs/{id}"), &body)
         }
         Act::ListProcedures => world.get(&format!("{CONTAINER}/sprocs")),
         Act::Definition => world.get(CONTAINER),

@@ -159,6 +159,8 @@ pub(super) enum Act {
     ReadMany(Item, Item),
     Plan,
     ReadProcedure(Procedure),
+    /// Writes a procedure anew, as it is.
+    WriteProcedure(Procedure),
     ListProcedures,
     Definition,
     Statistics,
@@ -182,6 +184,7 @@ impl Act {
             Act::Bulk(one, other) | Act::ReadMany(one, other) => [one, other].contains(&item),
             Act::Plan
             | Act::ReadProcedure(_)
+            | Act::WriteProcedure(_)
             | Act::ListProcedures
             | Act::Definition
             | Act::Statistics => false,
@@ -257,6 +260,7 @@ fn needs(act: Act) -> (Needs, bool) {
         Act::Run(procedure, place, _) => (Needs::Run(procedure, place), true),
         Act::Plan | Act::Definition => (Needs::Nothing, false),
         Act::ReadProcedure(procedure) => (Needs::Procedure(procedure), false),
+        Act::WriteProcedure(_) => (Needs::Everything, true),
         Act::ListProcedures | Act::Statistics => (Needs::Everything, false),
     }
 }
@@ -276,7 +280,7 @@ fn action(act: Act) -> Option<DataAction> {
         Act::Page { .. } | Act::ReadMany(..) | Act::Plan => DataAction::ExecuteQuery,
         Act::Run(..) => DataAction::ExecuteStoredProcedure,
         Act::Definition | Act::Statistics => DataAction::ReadMetadata,
-        Act::ReadProcedure(_) | Act::ListProcedures => return None,
+        Act::ReadProcedure(_) | Act::WriteProcedure(_) | Act::ListProcedures => return None,
     })
 }
 
@@ -373,7 +377,7 @@ impl Chance {
     /// An act; half of those on one item are on this one.
     pub(super) fn act(&self, near: Item) -> Act {
         let item = || if self.is_heads() { near } else { self.item() };
-        match self.below(24) {
+        match self.below(25) {
             0 => Act::Read(item()),
             1 => Act::ReadByRid(item(), if self.is_heads() { near.place() } else { self.key() }),
             2 => Act::Create(item()),
@@ -389,6 +393,7 @@ impl Chance {
             12 => Act::ReadMany(item(), item()),
             13 => self.one_of(&[Act::Plan, Act::ListProcedures, Act::Definition, Act::Statistics]),
             14 => Act::ReadProcedure(self.one_of(&Procedure::ALL)),
+            24 => Act::WriteProcedure(self.one_of(&Procedure::ALL)),
             15..=17 => Act::Run(self.one_of(&Procedure::ALL), item().place(), item()),
             _ => Act::Page {
                 paging: self.one_of(&Paging::ALL),
