@@ -14,6 +14,7 @@ mod changes;
 mod conditions;
 mod controls;
 mod direct_mode;
+mod dotnet_requests;
 mod duplicate_names;
 mod encryption_keys;
 mod hybrid_row;
