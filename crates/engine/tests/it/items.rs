@@ -102,7 +102,6 @@ fn a_bad_item_changes_nothing() {
         r#"{"pk":"a"}"#,
         r#"{"id":7,"pk":"a"}"#,
         r#"{"id":"","pk":"a"}"#,
-        r#"{"id":"x","id":"y","pk":"a"}"#,
         &deep,
         &long_id,
         &long_key,

@@ -134,7 +134,14 @@ mod tests {
             "SELECT VALUE SUM(c.n) FROM c",
             "SELECT VALUE MAX(c.n) FROM c",
         ];
-        let found = |text: &&str| rows(&database, text);
+        let found = |text: &&str| {
+            let mut rows = rows(&database, text);
+            // Without ORDER BY the order of a scan and that of an index are not the same.
+            if !text.contains("ORDER BY") {
+                rows.sort();
+            }
+            rows
+        };
         let counts: Vec<Vec<String>> = texts.iter().map(found).collect();
         assert_eq!((&counts[0], &counts[1]), (&vec!["20".to_owned()], &vec!["20".to_owned()]));
         let lengths: Vec<usize> = counts.iter().map(Vec::len).collect();

@@ -112,6 +112,10 @@ pub(super) fn expected(record: &Record, records: &[Record]) -> Expectation {
     if record.kind.contains("@tenant-id") && record.status == 400 {
         return Expectation::other(200);
     }
+    // Containers made without throughput have an offer by now.
+    if record.kind.starts_with("throughput: container without") && record.path == "/offers" {
+        return Expectation::other(200);
+    }
     // What is in a lease depends on those that the recording lacks.
     if record.path.contains("/leases") && record.method == Method::GET && record.status == 200 {
         return Expectation::other(200);
