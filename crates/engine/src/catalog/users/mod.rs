@@ -125,8 +125,8 @@ impl Target {
             (None, None) => self.owner.to_string(),
         };
         match &self.partition_key {
-            // A name cannot contain a slash.
-            Some(key) => format!("{resource}/key/{}", key.to_header_json()),
+            // The key comes first, as it says itself where it ends: an item's id may be anything.
+            Some(key) => format!("{} {resource}", key.to_header_json()),
             None => resource,
         }
     }
