@@ -65,7 +65,7 @@ pub(super) fn item(
     key_required: KeyRequired,
 ) -> Result<Op> {
     let headers = incoming.headers;
-    if id.bytes().any(|byte| matches!(byte, b'/' | b'\\')) {
+    if id.as_bytes().contains(&b'/') || id.as_bytes().contains(&b'\\') {
         // The service stores such an item, but has no path to it by name. Queries find it, its
         // resource id and batches lead to it.
         return Err(Error::not_found(format!(
