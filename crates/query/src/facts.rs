@@ -22,6 +22,8 @@ pub struct Facts {
     pub is_grouped: bool,
     /// Are they only counted: `SELECT VALUE COUNT(…)`, or a GROUP BY with no aggregate but COUNT?
     pub only_counts: bool,
+    /// Does an aggregate list values (MAKELIST, MAKESET), so that the order of items shows?
+    pub lists: bool,
     /// Is there a GROUP BY clause?
     pub has_group_by: bool,
     /// `SELECT DISTINCT`
@@ -114,6 +116,7 @@ impl Facts {
             joined: written.from.as_ref().filter(|_| joins).map(print::from),
             is_grouped: meaning.grouping.is_some(),
             only_counts: only_counts(written, meaning),
+            lists: lists(meaning),
             has_group_by: !written.group_by.is_empty(),
             distinct: meaning.distinct,
             ordered: !meaning.order_by.is_empty(),
@@ -152,6 +155,14 @@ fn only_counts(written: &ast::Query, meaning: &Query) -> bool {
     let is_value = matches!(&written.select.selection, Selection::Value(expr) if is_count(expr));
     let counts = |(aggregate, _): &(Aggregate, Expr)| *aggregate == Aggregate::Count;
     (is_value || !written.group_by.is_empty()) && grouping.aggregates.iter().all(counts)
+}
+
+/// See [`Facts::lists`].
+fn lists(meaning: &Query) -> bool {
+    let lists = |(aggregate, _): &(Aggregate, Expr)| {
+        matches!(aggregate, Aggregate::MakeList | Aggregate::MakeSet)
+    };
+    meaning.grouping.as_ref().is_some_and(|grouping| grouping.aggregates.iter().any(lists))
 }
 
 /// See [`PlainRow`].

@@ -14,7 +14,7 @@ use partita_model::{ComputedProperty, Document, IndexStep, PartitionKeyDefinitio
 use crate::access::{self, Access};
 use crate::cell::Cell;
 use crate::eval::{self, Frame};
-use crate::facts::Facts;
+use crate::facts::{Facts, OrderFact, PlainRow};
 use crate::hash;
 use crate::ir;
 use crate::partition_filter::{self, PartitionFilter};
@@ -40,7 +40,7 @@ use crate::sql::{ast, check, lower, parser};
 #[derive(Clone, Debug)]
 pub struct Query(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     written: ast::Query,
     parameters: Vec<(String, Value)>,
@@ -100,6 +100,35 @@ impl Query {
         let computed = computed.iter().map(|property| property.name.clone()).collect();
         let inner = Inner { written, parameters, computed, meaning, facts, access };
         Ok(Query(Arc::new(inner)))
+    }
+
+    /// `SELECT DISTINCT c.a` as if it said `ORDER BY c.a`: equal rows come one after another then,
+    /// and a page goes on where the one before it ended. None if rows are more than one value of the
+    /// item, or have an order already.
+    pub fn ordered_by_row(&self) -> Option<Query> {
+        let Inner { meaning, facts, .. } = &*self.0;
+        let path = match &facts.plain {
+            Some(PlainRow::Value(path)) => path,
+            Some(PlainRow::Members(members)) => match members.as_slice() {
+                [(_, path)] => path,
+                _ => return None,
+            },
+            Some(PlainRow::Item) | None => return None,
+        };
+        let expr = match &meaning.projection {
+            ir::Projection::Value(expr) => expr,
+            ir::Projection::Members(members) => &members.first()?.1,
+        };
+        if facts.ordered || !facts.distinct || path.is_empty() {
+            return None;
+        }
+        let mut inner = (*self.0).clone();
+        let column = ir::OrderColumn { expr: expr.clone(), descending: false };
+        inner.meaning.order_by.push(column);
+        inner.facts.ordered = true;
+        let (path, text) = (Some(path.clone()), String::new());
+        inner.facts.order.push(OrderFact { path, is_of_item: true, text, descending: false });
+        Some(Query(Arc::new(inner)))
     }
 
     /// What is to be known about the query without running it.
@@ -336,7 +365,13 @@ impl Groups {
         }
     }
 
-    /// Takes in what was gathered from other items.
+    /// What is gathered from here on is of the item with this rank. Groups come in the order of the
+    /// least rank of their items, where items are gathered in another order.
+    pub fn turn_to(&mut self, rank: u64) {
+        self.0.turn_to(rank);
+    }
+
+    /// Takes in what was gathered from other items, which come behind these.
     pub fn merge(&mut self, other: Groups) -> Result<()> {
         self.0.merge(other.0)
     }
@@ -345,7 +380,7 @@ impl Groups {
     pub fn finish(self, run: &mut Run<'_>) -> Result<Vec<Row>> {
         let Some(grouping) = &run.query.grouping else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
-        for group in self.0.into_sorted_groups() {
+        for group in self.0.into_groups() {
             run.scope.begin_item();
             let mut frame = Frame::new(None, &run.scope);
             group.bind(grouping, &mut frame);

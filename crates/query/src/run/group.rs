@@ -1,8 +1,9 @@
 //! Groups in the making.
 //!
 //! A group is found by the bytes of its keys: undefined is a key of its own, and equal values are
-//! one key. What a table holds is limited: it
-//! lives in memory until the last row is in.
+//! one key. Groups come in the order in which they were first met. Whoever gathers rows in another
+//! order than they count in says which is earlier ([`Table::turn_to`]). What a table holds is
+//! limited: it lives in memory until the last row is in.
 
 use std::collections::HashMap;
 
@@ -26,6 +27,8 @@ pub(crate) struct Table {
     groups: Vec<Group>,
     cells: usize,
     bytes: usize,
+    /// The rank of the row that is being gathered.
+    rank: u64,
 }
 
 /// One group.
@@ -35,12 +38,14 @@ pub(crate) struct Group {
     name: Vec<u8>,
     keys: Vec<Option<Value>>,
     accumulators: Vec<Accumulator>,
+    /// The least rank of its rows.
+    first: u64,
 }
 
 impl Table {
     /// No group, and no grouping that could make one.
     pub(crate) fn empty() -> Table {
-        Table { places: HashMap::new(), groups: Vec::new(), cells: 0, bytes: 0 }
+        Table { places: HashMap::new(), groups: Vec::new(), cells: 0, bytes: 0, rank: 0 }
     }
 
     pub(crate) fn new(grouping: &Grouping) -> Table {
@@ -50,6 +55,12 @@ impl Table {
             table.insert(Group::new(grouping, Vec::new(), Vec::new()));
         }
         table
+    }
+
+    /// The rows from here on have this rank. Of two groups the one with the row of the least rank
+    /// was met first; of equals, the one that was gathered first.
+    pub(crate) fn turn_to(&mut self, rank: u64) {
+        self.rank = rank;
     }
 
     /// Adds the row in the frame to its group, as many times.
@@ -92,15 +103,19 @@ impl Table {
         for cell in &keys {
             sortkey::put(&mut name, cell.as_ref());
         }
-        if let Some(at) = self.places.get(&name) {
-            return *at;
+        if let Some(at) = self.places.get(&name).copied() {
+            if let Some(group) = self.groups.get_mut(at) {
+                group.first = group.first.min(self.rank);
+            }
+            return at;
         }
         let keys = keys.into_iter().map(|cell| cell.map(Cell::into_value)).collect();
         self.insert(Group::new(grouping, name, keys))
     }
 
-    fn insert(&mut self, group: Group) -> usize {
+    fn insert(&mut self, mut group: Group) -> usize {
         let at = self.groups.len();
+        group.first = self.rank;
         self.cells += group.cells();
         self.bytes += group.bytes();
         self.places.insert(group.name.clone(), at);
@@ -108,8 +123,9 @@ impl Table {
         at
     }
 
-    /// Takes in the groups of another part of the rows.
-    pub(crate) fn merge(&mut self, other: Table) -> Result<()> {
+    /// Takes in the groups of another part of the rows, which comes behind this one.
+    pub(crate) fn merge(&mut self, mut other: Table) -> Result<()> {
+        other.groups.sort_by_key(|group| group.first);
         for group in other.groups {
             let place = self.places.get(&group.name).copied();
             match place.and_then(|at| self.groups.get_mut(at)) {
@@ -140,13 +156,6 @@ impl Table {
         )))
     }
 
-    /// In the order of their keys, whatever order the rows came in: a result that is computed anew
-    /// for each of its pages must not change its order when an index comes or goes in between.
-    pub(crate) fn into_sorted_groups(mut self) -> impl Iterator<Item = Group> {
-        self.groups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.groups.into_iter()
-    }
-
     /// In the order in which they were first seen.
     pub(crate) fn into_groups(self) -> impl Iterator<Item = Group> {
         self.groups.into_iter()
@@ -157,7 +166,7 @@ impl Group {
     fn new(grouping: &Grouping, name: Vec<u8>, keys: Vec<Option<Value>>) -> Group {
         let aggregates = grouping.aggregates.iter();
         let accumulators = aggregates.map(|(aggregate, _)| Accumulator::new(*aggregate)).collect();
-        Group { name, keys, accumulators }
+        Group { name, keys, accumulators, first: 0 }
     }
 
     fn cells(&self) -> usize {

@@ -218,7 +218,7 @@ fn groups_are_told_apart_by_undefined_and_null() {
     for (text, expected) in [
         (
             "SELECT c.g, COUNT(1) AS n FROM c GROUP BY c.g",
-            r#"[{"n":2},{"g":null,"n":1},{"g":1,"n":2}]"#,
+            r#"[{"g":1,"n":2},{"g":null,"n":1},{"n":2}]"#,
         ),
         ("SELECT VALUE c.g.x ?? 'no' FROM c GROUP BY c.g", r#"["no","no","no"]"#),
         ("SELECT VALUE FLOOR(AVG(c.n) / 3) FROM c", "[1]"),
@@ -341,7 +341,7 @@ fn computed_properties_hide_stored_ones_but_not_in_select_star() {
     assert_eq!(rows("SELECT VALUE x.o.a FROM x WHERE x['low'] = 'b'").unwrap(), [r#""B""#]);
     assert_eq!(rows("SELECT * FROM c WHERE c.low = 'b'").unwrap(), [items[0]]);
     let grouped = rows("SELECT c.low, COUNT(1) AS n FROM c GROUP BY c.low").unwrap();
-    assert_eq!(grouped, [r#"{"low":"a","n":1}"#, r#"{"low":"b","n":1}"#]);
+    assert_eq!(grouped, [r#"{"low":"b","n":1}"#, r#"{"low":"a","n":1}"#]);
     assert!(rows("SELECT VALUE c.bad FROM c").unwrap_err().message.contains("'bad'"));
 }
 
