@@ -133,6 +133,10 @@ pub struct QuerySettings {
     pub whole_millis_max: u64,
     /// Bytes of rows that a sort may hold. It finds fewer rows at a time when they are larger.
     pub sort_bytes_max: usize,
+    /// Up to so many items of a partition, or of a partition key, are given oldest first where a query
+    /// says no order. More come in the order of their keys: the service's order would take several
+    /// times as long there, since items do not lie in the order of their age.
+    pub age_order_items_max: u64,
     /// So few items are looked at one by one rather than asking an index about them.
     pub scan_items: u64,
     /// So few items that an index found are loaded and sorted, rather than walking another index
@@ -174,6 +178,7 @@ impl Default for QuerySettings {
             whole_entries_max: 20_000_000,
             whole_millis_max: 60_000,
             sort_bytes_max: 64 << 20,
+            age_order_items_max: 100_000,
             scan_items: 200,
             sort_items: 2_000,
             sample_items: 256,

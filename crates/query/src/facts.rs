@@ -92,6 +92,24 @@ pub enum PlainRow {
 }
 
 impl Facts {
+    /// Is a row one value of the item, and the order that of this value?
+    pub fn is_ordered_by_row(&self) -> bool {
+        let [column] = self.order.as_slice() else { return false };
+        self.row_path().is_some_and(|path| column.path.as_deref() == Some(path))
+    }
+
+    /// The path of the value that is all of a row.
+    pub fn row_path(&self) -> Option<&[IndexStep]> {
+        match self.plain.as_ref()? {
+            PlainRow::Value(path) => Some(path),
+            PlainRow::Members(members) => match members.as_slice() {
+                [(_, path)] => Some(path),
+                _ => None,
+            },
+            PlainRow::Item => None,
+        }
+    }
+
     pub(crate) fn new(written: &ast::Query, meaning: &Query) -> Facts {
         let items = match &written.order_by {
             Some(ast::OrderBy::Items(items)) => items.as_slice(),

@@ -14,7 +14,7 @@ use partita_model::{ComputedProperty, Document, IndexStep, PartitionKeyDefinitio
 use crate::access::{self, Access};
 use crate::cell::Cell;
 use crate::eval::{self, Frame};
-use crate::facts::{Facts, OrderFact, PlainRow};
+use crate::facts::{Facts, OrderFact};
 use crate::hash;
 use crate::ir;
 use crate::partition_filter::{self, PartitionFilter};
@@ -107,14 +107,7 @@ impl Query {
     /// item, or have an order already.
     pub fn ordered_by_row(&self) -> Option<Query> {
         let Inner { meaning, facts, .. } = &*self.0;
-        let path = match &facts.plain {
-            Some(PlainRow::Value(path)) => path,
-            Some(PlainRow::Members(members)) => match members.as_slice() {
-                [(_, path)] => path,
-                _ => return None,
-            },
-            Some(PlainRow::Item) | None => return None,
-        };
+        let path = facts.row_path()?;
         let expr = match &meaning.projection {
             ir::Projection::Value(expr) => expr,
             ir::Projection::Members(members) => &members.first()?.1,
@@ -126,7 +119,7 @@ impl Query {
         let column = ir::OrderColumn { expr: expr.clone(), descending: false };
         inner.meaning.order_by.push(column);
         inner.facts.ordered = true;
-        let (path, text) = (Some(path.clone()), String::new());
+        let (path, text) = (Some(path.to_vec()), String::new());
         inner.facts.order.push(OrderFact { path, is_of_item: true, text, descending: false });
         Some(Query(Arc::new(inner)))
     }

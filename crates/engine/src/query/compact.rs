@@ -132,6 +132,11 @@ const ITEM: u8 = 0;
 const SORT: u8 = 1;
 
 impl Compact {
+    /// Is it a place in an order?
+    pub(super) fn is_sorted(&self) -> bool {
+        matches!(self.keys, CutKeys::Sort { .. })
+    }
+
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         for number in [self.delivered, self.skipped, self.started_ticks, self.rid] {
             put_number(out, number);

@@ -53,8 +53,22 @@ pub(super) struct Unit {
     /// Index into the container's partitions.
     pub(super) partition: usize,
     pub(super) range: EpkRange,
+    /// The parts of it that have the keys which the filter names; in order.
+    pub(super) parts: Vec<EpkRange>,
+    /// Does the request ask for all of the partition, so that nothing but the filter narrows it?
+    pub(super) is_whole: bool,
     /// Where to go on; None: at the beginning.
     pub(super) start: Option<Position>,
+}
+
+impl Unit {
+    /// What lies in a range, from a place on. None if that is nothing.
+    fn within(&self, range: &EpkRange, start: Option<Position>) -> Option<Unit> {
+        let range = self.range.intersect(range)?;
+        let parts = self.parts.iter().filter_map(|part| part.intersect(&range)).collect();
+        let is_whole = self.is_whole && range == self.range;
+        Some(Unit { partition: self.partition, range, parts, is_whole, start })
+    }
 }
 
 /// The units that are left of a query's units, each with its place.
@@ -64,32 +78,25 @@ pub(super) fn remaining(units: Vec<Unit>, from: &Epk, stretches: &[Stretch]) -> 
         let mut begin = from.clone();
         for stretch in stretches {
             let part = EpkRange { min: begin, max: stretch.until.clone() };
-            if let Some(range) = unit.range.intersect(&part) {
-                left.extend(resumed(unit.partition, range, &stretch.position));
-            }
+            left.extend(resumed(&unit, &part, &stretch.position));
             begin = stretch.until.clone();
         }
         let untouched = EpkRange { min: begin, max: Epk::max() };
-        if let Some(range) = unit.range.intersect(&untouched) {
-            left.push(Unit { partition: unit.partition, range, start: None });
-        }
+        left.extend(unit.within(&untouched, None));
     }
     left
 }
 
-/// What is left of a range that is done up to a place.
-fn resumed(partition: usize, range: EpkRange, position: &Position) -> Option<Unit> {
-    let start = match position {
-        Position::Key { item_key, .. } => {
-            let epk = keys::epk_of_item(item_key)?;
-            if epk >= range.max {
-                return None;
-            }
-            (epk >= range.min).then(|| position.clone())
-        }
-        Position::Rid { .. } | Position::Sorted(_) => Some(position.clone()),
-    };
-    Some(Unit { partition, range, start })
+/// What is left of a part of a unit that is done up to a place.
+fn resumed(unit: &Unit, part: &EpkRange, position: &Position) -> Option<Unit> {
+    let unit = unit.within(part, Some(position.clone()))?;
+    let Position::Key { item_key, .. } = position else { return Some(unit) };
+    let epk = keys::epk_of_item(item_key)?;
+    if epk >= unit.range.max {
+        return None;
+    }
+    let start = unit.start.filter(|_| epk >= unit.range.min);
+    Some(Unit { start, ..unit })
 }
 
 /// The cursor of a query that stands in the first of these units; None if there are none.
@@ -115,7 +122,8 @@ mod tests {
 
     fn unit(partition: usize, min: &str, max: &str, rid: Option<u64>) -> Unit {
         let start = rid.map(|rid| Position::Rid { rid, row: 1 });
-        Unit { partition, range: range(min, max), start }
+        let parts = vec![range(min, max)];
+        Unit { partition, range: range(min, max), parts, is_whole: false, start }
     }
 
     fn go_on(units: Vec<Unit>, cursor: &Cursor) -> Vec<Unit> {

@@ -273,9 +273,12 @@ impl Round {
             run: self.query.start(&scope),
             restrict: task.unit.range.clone(),
             only: &self.only,
+            parts: &task.unit.parts,
+            asks_all: task.unit.is_whole,
             hint: self.hint,
             explains: self.explains,
             vain: Vain::default(),
+            reach: Cell::new(None),
             want: usize::MAX,
             budget: Budget {
                 settings: &self.settings,

@@ -37,7 +37,7 @@ mod veil;
 
 pub(crate) use self::route::{Area, area};
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
 use partita_query::{
@@ -61,11 +61,24 @@ use self::token::{Binding, Decoded};
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::Database;
-use crate::op::{ContainerPath, IndexUse, Outcome, PlanQueryRequest, QueryReport, QueryRequest};
+use crate::op::{
+    ContainerPath, IndexUse, LeafReport, Outcome, PageRequest, PlanQueryRequest, QueryReport,
+    QueryRequest, Scope,
+};
 use crate::pricing;
 
 /// How often a page is begun when the indexing policy changes under it.
 const ATTEMPTS_MAX: usize = 5;
+
+/// The query that a feed is.
+const ALL_ITEMS: &str = "SELECT * FROM c";
+
+/// A page of items.
+pub(crate) struct ItemPage {
+    pub(crate) items: Vec<String>,
+    pub(crate) continuation: Option<String>,
+    pub(crate) reports: Vec<LeafReport>,
+}
 
 /// A page of a query under way: what everybody has to know.
 struct Job<'a> {
@@ -173,6 +186,8 @@ impl Database {
         let area = area(container, &request.scope)?;
         let filter = query.partition_filter(&container.definition.partition_key);
         route::check(container, request, &query, &area, &filter)?;
+        let by_row = self.by_row(container, request, (&query, &filter), &area)?;
+        let query = by_row.unwrap_or(query);
         let spot = Spot::new(self, work);
         if spot.is_try() && !spot::is_brief(query.facts()) {
             work.given_up = true;
@@ -220,6 +235,75 @@ impl Database {
         job.name_indexes(&mut report)?;
         let continuation = job.continuation(&page);
         Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
+    }
+
+    /// A page of all items in a part of a container, possibly inside a transaction: those of a query
+    /// without a filter. Nobody is charged.
+    pub(crate) fn all_items(
+        &self,
+        work: &mut Work<'_>,
+        container: &Arc<Container>,
+        scope: &Scope,
+        page: PageRequest,
+        inside: Option<&Inside>,
+    ) -> Result<ItemPage> {
+        static ALL: LazyLock<Result<Query>> = LazyLock::new(|| Query::parse(ALL_ITEMS, &[], &[]));
+        let query = ALL.as_ref().map_err(Error::clone)?;
+        let scope = scope.clone();
+        let request = QueryRequest { scope, page, explain: false, ..QueryRequest::new(ALL_ITEMS) };
+        let area = area(container, &request.scope)?;
+        let settings = inside.map(|inside| inside.limited(&self.settings.query));
+        let mut job = Job {
+            database: self,
+            container,
+            request: &request,
+            query,
+            scope: ScopeSettings::default(),
+            budget: Budget {
+                settings: settings.as_ref().unwrap_or(&self.settings.query),
+                clock: &*self.clock,
+                started_nanos: self.clock.monotonic_nanos(),
+                now_seconds: self.now_seconds(),
+                watch: None,
+            },
+            area: area.range,
+            only: area.only,
+            inside,
+            memo: inside.map_or_else(|| Arc::clone(&self.memo), |_| Arc::default()),
+            spot: Spot::new(self, work),
+        };
+        let page = job.run(work, &PartitionFilter::All)?;
+        if inside.is_none() {
+            job.note_served(work)?;
+        }
+        let continuation = job.continuation(&page);
+        Ok(ItemPage { items: page.rows, continuation, reports: page.reports })
+    }
+
+    /// A DISTINCT of one value, in the order of this value, if the index has it for all items. What
+    /// began in that order goes on in it.
+    fn by_row(
+        &self,
+        container: &Container,
+        request: &QueryRequest,
+        (query, filter): (&Query, &PartitionFilter),
+        area: &Area,
+    ) -> Result<Option<Query>> {
+        let Some(ordered) = query.ordered_by_row() else { return Ok(None) };
+        if let Some(token) = &request.page.continuation {
+            let (secret, facts) = (self.catalog.secret(), query.facts());
+            let (container, area) = (container.rid, &area.range);
+            let binding = Binding { secret, container, request, facts, area };
+            return Ok(token::decode(&binding, token)?.is_sorted().then_some(ordered));
+        }
+        let is_told = container.definition.default_ttl.is_none()
+            && area.only.is_empty()
+            && *filter == PartitionFilter::All
+            && query.facts().row_path().is_some_and(|path| {
+                container.served_policy().indexes(path)
+                    && leaf::is_answered_by_walk(query.access(), &[path])
+            });
+        Ok(is_told.then_some(ordered))
     }
 
     /// What the functions of a query find: the time, chance, and those that users defined.
@@ -369,7 +453,11 @@ impl Job<'_> {
             Some(Cursor::Spread { .. } | Cursor::Counted { .. }) | None => None,
         };
         let after = self.resumed(&order, after)?;
-        Ok(Stream::ordered(units, order, after, doubt))
+        let mut stream = Stream::ordered(units, order, after, doubt);
+        if facts.distinct && facts.is_ordered_by_row() {
+            stream.begin_with_keys();
+        }
+        Ok(stream)
     }
 
     /// The later of two places: where the page before ended, and where the client wants to begin.

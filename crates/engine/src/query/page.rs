@@ -4,10 +4,11 @@
 //! or when looking for more would take too long; in the last case it may be short, even empty, and
 //! is still continued. Rows that come one after another go straight into the page ([`plain`]).
 //! DISTINCT and groups need to know what came before: they are computed from the beginning for
-//! every page in an order of their own, and what was delivered is passed over ([`distinct`],
-//! [`grouped`]). If items changed between two such pages, rows may come twice or not at all.
+//! every page, in the order in which they are first met, and what was delivered is passed over
+//! ([`distinct`], [`grouped`]). If items changed between two such pages, rows may come twice or not
+//! at all. Only a DISTINCT of what rows are ordered by goes on where the page before it ended.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use partita_model::{Error, ErrorKind, Result};
 use partita_query::{Facts, Groups, Row};
@@ -183,12 +184,52 @@ impl Page {
         work: &mut Work<'_>,
         stream: &mut Stream,
     ) -> Result<()> {
+        if job.query.facts().is_ordered_by_row() {
+            return self.distinct_in_order(job, work, stream);
+        }
         let before = self.before();
-        let rows = match job.query.facts().ordered {
-            true => self.first_distinct(job, work, stream, before)?,
-            false => self.least_distinct(job, work, stream, before)?,
-        };
+        let rows = self.first_distinct(job, work, stream, before)?;
         self.deliver(job, rows);
+        Ok(())
+    }
+
+    /// Rows that are nothing but what they are ordered by: equal ones follow each other, so that the
+    /// page goes on behind the last of them.
+    fn distinct_in_order(
+        &mut self,
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+        stream: &mut Stream,
+    ) -> Result<()> {
+        let (mut keys, mut seen) = (Vec::new(), HashSet::new());
+        let mut last = None;
+        while self.window.take > 0 {
+            let want = self.want().saturating_add(1).min(DISTINCT_ROUND);
+            let mut round = stream.round(job, work, want, &mut self.reports)?;
+            for row in &mut round.rows {
+                let of_row = stream.keys_of(row);
+                if keys != of_row {
+                    keys = of_row;
+                    seen.clear();
+                }
+                if !seen.insert(row.hash) || stream.was_delivered(row) {
+                    continue;
+                }
+                let bytes = row.text.len();
+                match self.offer(|| std::mem::take(&mut row.text), bytes) {
+                    Taken::Yes => last = stream.cursor_at(row),
+                    Taken::Over => return Ok(()),
+                    Taken::Full => {
+                        self.cursor = last;
+                        return Ok(());
+                    }
+                }
+            }
+            if round.done {
+                return Ok(());
+            }
+            self.check_whole(job)?;
+        }
         Ok(())
     }
 
@@ -214,33 +255,6 @@ impl Page {
             self.check_distinct(job, seen.len())?;
         }
         Ok(rows)
-    }
-
-    /// The same for a query without an order: in that of the rows' hashes. The order in which items
-    /// are found will not do, as it is another one when an index comes or goes between two pages.
-    fn least_distinct(
-        &mut self,
-        job: &Job<'_>,
-        work: &mut Work<'_>,
-        stream: &mut Stream,
-        before: usize,
-    ) -> Result<Vec<String>> {
-        let enough = before.saturating_add(self.want()).saturating_add(1);
-        let mut seen: HashSet<u128> = HashSet::new();
-        let mut least: BTreeMap<u128, String> = BTreeMap::new();
-        loop {
-            let round = stream.round(job, work, DISTINCT_ROUND, &mut self.reports)?;
-            for row in round.rows.into_iter().filter(|row| seen.insert(row.hash)) {
-                least.insert(row.hash, row.text);
-                if least.len() > enough {
-                    least.pop_last();
-                }
-            }
-            if round.done {
-                return Ok(least.into_values().collect());
-            }
-            self.check_distinct(job, seen.len())?;
-        }
     }
 
     fn check_distinct(&self, job: &Job<'_>, rows: usize) -> Result<()> {

@@ -1,10 +1,11 @@
 //! Where a query stands: places in the orders in which a partition gives its rows.
 //!
-//! A partition gives rows in one of three orders. Without ORDER BY the items come by their key or
-//! by their resource id, whichever suits the plan; with ORDER BY rows come by their sort keys,
-//! equal ones by resource id in the direction of the first column. A [`Position`] is a place in one
-//! of these orders. It names no partition and no plan, so whoever holds the items after it can go
-//! on from it: another plan, a restarted server, a half of the partition.
+//! A partition gives rows in one of three orders. Without ORDER BY the items come by their resource
+//! id, the oldest first, or by their key if the partition is too large for that; with ORDER BY rows
+//! come by their sort keys, equal ones by resource id in the direction of the first column. A
+//! [`Position`] is a place in one of these orders. It names no partition and no plan, so whoever
+//! holds the items after it can go on from it: another plan, a restarted server, a half of the
+//! partition.
 
 use std::cmp::Ordering;
 
@@ -26,6 +27,26 @@ pub(super) enum Position {
     Sorted(SortPosition),
 }
 
+impl Position {
+    /// A place among sorted rows that have no sort keys is one in the order of age.
+    pub(super) fn without_keys(self) -> Position {
+        match self {
+            Position::Sorted(SortPosition { keys, rid, row }) if keys.is_empty() => {
+                Position::Rid { rid, row }
+            }
+            position => position,
+        }
+    }
+
+    /// The item that it is behind.
+    pub(super) fn rid(&self) -> Option<u64> {
+        match self {
+            Position::Key { rid, .. } | Position::Rid { rid, .. } => Some(*rid),
+            Position::Sorted(at) => Some(at.rid),
+        }
+    }
+}
+
 /// A place in the order of ORDER BY.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SortPosition {
@@ -45,7 +66,7 @@ pub(super) struct LeafRow {
 }
 
 impl LeafRow {
-    /// The sort keys move from the row into its position.
+    /// The sort keys move from the row into its position. A row without any is in the order of age.
     pub(super) fn sorted(mut row: Row, rid: u64) -> LeafRow {
         let keys = std::mem::take(&mut row.keys);
         let position = SortPosition { keys, rid, row: row.ordinal.saturating_add(1) };
@@ -62,6 +83,16 @@ pub(super) struct Order {
 impl Order {
     pub(super) fn of(facts: &Facts) -> Order {
         Order { descending: facts.order.iter().map(|column| column.descending).collect() }
+    }
+
+    /// The oldest item first: an order without columns.
+    pub(super) fn by_age() -> Order {
+        Order { descending: Vec::new() }
+    }
+
+    /// A place in the order of age.
+    pub(super) fn at(&self, rid: u64, row: u32) -> SortPosition {
+        SortPosition { keys: Vec::new(), rid, row }
     }
 
     /// Which of two places comes first?

@@ -2,7 +2,7 @@
 //!
 //! A request names a part of the container: a partition key, a range, all of it. The filter of the
 //! query may name partition keys as well, and what it excludes need not be asked. What is left is
-//! cut along the partitions into units of work, in EPK order.
+//! cut along the partitions into units of work, one for each, in EPK order.
 //!
 //! The service answers a query whole when the request names a part of the container that lies in
 //! one partition, and rows of several partitions one partition after the other. It does not merge:
@@ -48,12 +48,13 @@ pub(crate) fn area(container: &Container, scope: &Scope) -> Result<Area> {
 /// The units of work of a query over an area.
 pub(super) fn units(
     container: &Container,
-    range: &EpkRange,
+    asked: &EpkRange,
     filter: &PartitionFilter,
 ) -> Vec<Unit> {
     let mut units = Vec::new();
     for (partition, known) in container.partitions.iter().enumerate() {
-        let Some(part) = known.epks.intersect(range) else { continue };
+        let Some(part) = known.epks.intersect(asked) else { continue };
+        let is_whole = part == known.epks;
         let ranges = match filter {
             PartitionFilter::All => vec![part],
             PartitionFilter::Nothing => Vec::new(),
@@ -61,7 +62,9 @@ pub(super) fn units(
                 coalesced(keys.iter().filter_map(|key| key.range.intersect(&part)).collect())
             }
         };
-        units.extend(ranges.into_iter().map(|range| Unit { partition, range, start: None }));
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { continue };
+        let range = EpkRange { min: first.min.clone(), max: last.max.clone() };
+        units.push(Unit { partition, range, parts: ranges, is_whole, start: None });
     }
     units
 }

@@ -25,7 +25,7 @@ use partita_query::access::Access;
 use super::Job;
 use super::compact::Doubt;
 use super::cursor::{self, Cursor, Unit};
-use super::leaf::End;
+use super::leaf::{End, is_of_one_value};
 use super::leaves::{Answer, Question, ask, ask_rows_at};
 use super::place_list::{self, PlaceList};
 use super::position::{LeafRow, Order, Position, SortPosition};
@@ -73,6 +73,8 @@ pub(super) struct Stream {
     /// Ordered: the places of the last round's rows, for each unit, if only places were asked for.
     lists: Vec<PlaceList>,
     doubt: Option<Doubt>,
+    /// Ordered: the last row of the page before, where the stream had to go back.
+    delivered: Option<SortPosition>,
 }
 
 /// Units that are asked in one round at most: their rows are held until all before them are there.
@@ -86,7 +88,8 @@ const PLACES_MAX: usize = 1_000;
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
         let (open, lists) = (Vec::new(), Vec::new());
-        Stream { units, next: 0, wave: 1, order: None, sorted: None, open, lists, doubt: None }
+        let (order, sorted, doubt, delivered) = (None, None, None, None);
+        Stream { units, next: 0, wave: 1, order, sorted, open, lists, doubt, delivered }
     }
 
     pub(super) fn ordered(
@@ -96,8 +99,33 @@ impl Stream {
         doubt: Option<Doubt>,
     ) -> Stream {
         let open = vec![true; units.len()];
-        let (order, lists) = (Some(order), Vec::new());
-        Stream { units, next: 0, wave: 1, order, sorted: after, open, lists, doubt }
+        let (order, lists, sorted, delivered) = (Some(order), Vec::new(), after, None);
+        Stream { units, next: 0, wave: 1, order, sorted, open, lists, doubt, delivered }
+    }
+
+    /// Lets a stream of rows that are what they are ordered by go on behind those that are equal to
+    /// the last one. Where keys do not tell which are, it goes back to the first with these keys.
+    pub(super) fn begin_with_keys(&mut self) {
+        let (Some(order), Some(after)) = (&self.order, self.sorted.take()) else { return };
+        self.sorted = Some(match after.keys.iter().all(|key| is_of_one_value(key)) {
+            true => order.behind(after.keys),
+            false => {
+                let first = order.before(after.keys.clone());
+                self.delivered = Some(after);
+                first
+            }
+        });
+    }
+
+    /// Was a row delivered on a page before, as far as places tell?
+    pub(super) fn was_delivered(&self, row: &StreamRow) -> bool {
+        let (Some(order), Some(delivered)) = (&self.order, &self.delivered) else { return false };
+        self.sorted_place(row).is_some_and(|at| order.compare(&at, delivered).is_le())
+    }
+
+    /// The sort keys of a row of an ordered stream.
+    pub(super) fn keys_of(&self, row: &StreamRow) -> Vec<Vec<u8>> {
+        self.sorted_place(row).map(|at| at.keys).unwrap_or_default()
     }
 
     /// The next rows: about `want` of them, none if they are hard to find.

@@ -1,7 +1,7 @@
 //! Continuation tokens: how far a query has come, as a text that clients carry.
 //!
 //! ```text
-//! Q2.  base64url( progress, hidden by `veil.rs` · 16 bytes of an HMAC-SHA256 )
+//! Q3.  base64url( progress, hidden by `veil.rs` · 16 bytes of an HMAC-SHA256 )
 //! ```
 //!
 //! The HMAC covers the progress and everything that a token is only good for: the container, the
@@ -32,7 +32,7 @@ use super::position::{Position, SortPosition};
 use super::veil::veil;
 use crate::op::{QueryRequest, Scope, Serving};
 
-const PREFIX: &str = "Q2.";
+const PREFIX: &str = "Q3.";
 const MAC_BYTES: usize = 16;
 
 /// What is signed besides the progress.
@@ -51,6 +51,16 @@ pub(super) enum Decoded {
     Whole(Progress),
     /// To be completed from the item that it names.
     Short(Compact),
+}
+
+impl Decoded {
+    /// Is it a place in an order?
+    pub(super) fn is_sorted(&self) -> bool {
+        match self {
+            Decoded::Whole(progress) => matches!(progress.cursor, Cursor::Sorted(_)),
+            Decoded::Short(compact) => compact.is_sorted(),
+        }
+    }
 }
 
 /// The token of a query's progress, in the short form if the whole one is too long.

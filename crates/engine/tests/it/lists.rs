@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use partita_engine::{Op, Outcome, PageRequest, Scope};
+use partita_engine::{Op, Outcome, PageRequest, QuerySettings, Scope};
 use partita_model::{ErrorKind, PartitionKeyHeader};
 
 use crate::harness::*;
@@ -116,9 +116,10 @@ fn keys_that_share_a_hash_have_feeds_of_their_own() {
 
 #[test]
 fn a_page_ends_also_when_it_finds_nothing_to_show() {
-    let bench = Bench::new();
+    let settings = QuerySettings { page_entries_max: 500, ..QuerySettings::default() };
+    let bench = Bench::with_queries(settings);
     bench.make_container(400, &format!(r#"{KEY_PK},"defaultTtl":1"#));
-    for n in 0..10_500 {
+    for n in 0..600 {
         bench.create(&format!(r#"{{"id":"i{n}","pk":"a"}}"#)).result.unwrap();
     }
     bench.clock.advance_millis(2_000);

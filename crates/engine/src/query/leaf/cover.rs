@@ -7,35 +7,40 @@
 //! enough: those with an array or object at such a path, with a string that was cut, or with an
 //! integer that its double does not tell from others. They are loaded after all.
 //!
-//! This works for whole partitions only, since index entries do not say which partition key their
-//! items have, and not if items expire, since the index does not say when.
+//! Index entries do not say which partition key their items have. So this works for whole partitions,
+//! and for a partition key whose paths are indexed: these say who has it. Which items have expired
+//! the index says, too, by when they were written and how long they live (`alive`).
+//!
+//! Groups come as they were first met, oldest item first, whatever order they are gathered in.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use partita_model::{Document, IndexStep, Result};
-use partita_query::access::{Access, Kinds};
-use partita_query::{Groups, Reads};
+use partita_model::{Document, IndexStep, KeyPart, Result, Value};
+use partita_query::access::{Access, Condition, Interval, Kinds, Test};
+use partita_query::{Groups, Reads, Seen, sort_key};
 use partita_storage::Direction;
 
-use super::Leaf;
 use super::column::{Column, ColumnReader, LOAD, UNDEFINED, all_rids, column};
+use super::composite::values_at;
 use super::explain::{path_text, paths_text};
 use super::indexed::{look_up, use_paths};
 use super::items;
 use super::lookup::{Effort, Found, Shapes, may_be_cut, scalars};
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
-use super::small_document::Template;
+use super::sift::Table;
+use super::small_document::{Template, is_doubtful};
+use super::{Leaf, cost};
 use crate::index;
 use crate::keys;
 use crate::op::PlanHint;
 
-/// What loading an item by its rid, and passing one in a scan, cost in index entries.
-const LOAD_COST: u64 = 25;
-const SCAN_COST: u64 = 5;
 /// Loads at a time.
 const BATCH: usize = 256;
+
+/// A partition key is asked of the index if it has one item or more of so many in its partition.
+const KEY_SHARE_MIN: u64 = 16;
 
 /// The groups of a query, if the index is a better way to them than the items; else None.
 pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
@@ -46,38 +51,44 @@ pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
     if !possible {
         return Ok(None);
     }
-    let is_whole = leaf.only.is_empty()
-        && leaf.restrict.min <= leaf.partition.epks.min
-        && leaf.restrict.max >= leaf.partition.epks.max;
     let expires = leaf.container.definition.default_ttl.is_some();
-    if !expires && let Some(groups) = counted(leaf, is_whole)? {
+    if !expires && let Some(groups) = counted(leaf)? {
         return Ok(Some(groups));
     }
-    if expires || !is_whole {
-        return few(leaf);
-    }
-    if let Some(path) = &facts.extremes_of
+    // Lists are in the order of items, and here values are gathered one by one.
+    let Some(access) = access_of_area(leaf)?.filter(|_| !facts.lists) else { return few(leaf) };
+    if let (Some(path), false, true) = (&facts.extremes_of, expires, leaf.is_whole())
         && let Some(groups) = extremes(leaf, path)?
     {
         return Ok(Some(groups));
     }
     let reach = leaf.items_in_reach()?;
-    let access = leaf.query.access();
     let effort = match access.is_exact() {
         true => Effort::Exact,
-        false => Effort::Selective((reach / LOAD_COST * SCAN_COST).max(256)),
+        false => Effort::Selective((reach * cost::SCAN / cost::LOAD).max(256)),
     };
-    let (rids, exact) = match look_up(leaf, access, effort)? {
+    let (rids, exact) = match look_up(leaf, &access, effort)? {
         Found::Everything { exact } => (None, exact),
         Found::Only { rids, exact } => (Some(rids), exact),
+    };
+    if !leaf.is_whole() && !exact {
+        return few(leaf);
+    }
+    let rids = match expires {
+        true => match alive(leaf, rids)? {
+            Some(rids) => Some(rids),
+            None => return few(leaf),
+        },
+        false => rids,
     };
     let paths = match if exact { &facts.selects } else { &facts.reads } {
         Reads::Whole => None,
         Reads::Paths(paths) => Some(paths),
     };
     let items = rids.as_ref().map_or(reach, RidSet::len);
-    let by_columns = paths.map_or(u64::MAX, |paths| paths.len() as u64 * reach);
-    let (by_rid, by_scan) = (items.saturating_mul(LOAD_COST), reach.saturating_mul(SCAN_COST));
+    let in_partition = leaf.items_in_partition()?;
+    let by_columns = paths.map_or(u64::MAX, |paths| paths.len() as u64 * in_partition);
+    let (by_rid, by_scan) = (items.saturating_mul(cost::LOAD), reach.saturating_mul(cost::SCAN));
     if let Some(paths) = paths
         && by_columns <= by_rid.min(by_scan)
         && let Some(groups) = by_columns_of(leaf, paths, rids.as_ref(), exact)?
@@ -90,15 +101,147 @@ pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
     }
 }
 
+/// The filter, together with what the index says of who is in the leaf's area. None if it says
+/// nothing of that, or if the area has too few of the partition's items to ask about all of them.
+fn access_of_area(leaf: &Leaf<'_>) -> Result<Option<Access>> {
+    let access = leaf.query.access();
+    let share = leaf.items_in_reach()?.saturating_mul(KEY_SHARE_MIN);
+    if share < leaf.items_in_partition()? {
+        return Ok(None);
+    }
+    if leaf.is_whole() {
+        return Ok(Some(access.clone()));
+    }
+    let definition = &leaf.container.definition.partition_key;
+    let Some(key) = leaf.whole_key() else { return Ok(None) };
+    if !leaf.restrict.contains(&definition.epk(&key)) {
+        return Ok(None);
+    }
+    let served = leaf.container.served_policy();
+    let mut parts = vec![access.clone()];
+    for (path, part) in definition.paths.iter().zip(&key.0) {
+        let step = |name: &String| IndexStep::Member(name.clone());
+        let path: Vec<IndexStep> = path.segments().iter().map(step).collect();
+        let Some(value) = encoded(part).filter(|_| served.indexes(&path)) else { return Ok(None) };
+        let intervals = [Interval::point(value)];
+        if values_at(access, &path) != Some(&intervals) {
+            let test = Test::Values(intervals.to_vec());
+            parts.push(Access::Condition(Condition { path, test, exact: true }));
+        }
+    }
+    Ok(Some(match parts.len() {
+        1 => access.clone(),
+        _ => Access::And(parts),
+    }))
+}
+
+/// A component of a key as indexes have it. None if an index does not tell it from another: what is
+/// no scalar is undefined as a key, and the two zeros are one number.
+fn encoded(part: &KeyPart) -> Option<Vec<u8>> {
+    let value = match part {
+        KeyPart::Null => Value::Null,
+        KeyPart::Bool(value) => Value::Bool(*value),
+        KeyPart::Number(number) if *number != 0.0 => Value::from(*number),
+        KeyPart::String(text) if !is_doubtful(text) => Value::from(text.as_str()),
+        KeyPart::String(_) | KeyPart::Number(_) | KeyPart::Undefined => return None,
+    };
+    Some(sort_key(Some(&value)))
+}
+
+/// Takes out those that have expired; without a set, out of all. None if the index does not tell.
+fn alive(leaf: &mut Leaf<'_>, rids: Option<RidSet>) -> Result<Option<RidSet>> {
+    let path = |name: &str| vec![IndexStep::Member(name.to_owned())];
+    let (written, lives) = (path("_ts"), path("ttl"));
+    let served = leaf.container.served_policy();
+    if !served.indexes(&written) || !served.indexes(&lives) {
+        return Ok(None);
+    }
+    // Who may have expired: who has outlived the container's time, or has a time of its own.
+    let own = Kinds { scalar: true, ..Kinds::NONE };
+    let test = Test::Kinds(own);
+    let mut parts = vec![Access::Condition(Condition { path: lives.clone(), test, exact: true })];
+    if let Some(seconds) = leaf.container.definition.default_ttl.filter(|seconds| *seconds > 0) {
+        let latest = leaf.budget.now_seconds.saturating_sub(u64::from(seconds.unsigned_abs()));
+        let latest = sort_key(Some(&Value::from(latest as f64)));
+        let least = sort_key(Some(&Value::from(0.0)));
+        let interval = Interval { low: Bound::Included(least), high: Bound::Included(latest) };
+        let test = Test::Values(vec![interval]);
+        let path = written.clone();
+        parts.push(Access::Condition(Condition { path, test, exact: true }));
+    }
+    let Found::Only { rids: doubtful, .. } = look_up(leaf, &Access::Or(parts), Effort::Exact)?
+    else {
+        return Ok(None);
+    };
+    let expired = expired_of(leaf, &doubtful, &[written, lives])?;
+    let Some(expired) = expired else { return Ok(None) };
+    let mut rids = match rids {
+        Some(rids) => rids,
+        None => {
+            let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
+            let deadline = || budget.check_whole_time();
+            let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
+            let all = all_rids(leaf, &mut reader)?;
+            leaf.report.entries_scanned += reader.scanned;
+            all.rids.clone()
+        }
+    };
+    leaf.note(|| format!("leave out {} that have expired", expired.len()));
+    rids.subtract(&expired);
+    Ok(Some(rids))
+}
+
+/// Which of these have expired: by columns if they are many, else by a look at each.
+fn expired_of(
+    leaf: &mut Leaf<'_>,
+    doubtful: &RidSet,
+    paths: &[Vec<IndexStep>],
+) -> Result<Option<RidSet>> {
+    let mut open: Vec<u64> = Vec::new();
+    let mut expired = RidSet::default();
+    let in_partition = leaf.items_in_partition()?;
+    if doubtful.len().saturating_mul(cost::LOAD) <= in_partition * paths.len() as u64 {
+        open.extend(doubtful.iter_from(0));
+    } else {
+        let Some(table) = Table::read(leaf, paths)? else { return Ok(None) };
+        leaf.report.entries_scanned += in_partition * paths.len() as u64;
+        let [written, lives] = table.columns.as_slice() else { return Ok(None) };
+        let default = leaf.container.definition.default_ttl.unwrap_or(-1);
+        let now = leaf.budget.now_seconds as f64;
+        let (mut written_of, mut lives_of) = (written.reader(), lives.reader());
+        for rid in doubtful.iter_from(0) {
+            let cells = (written_of.cell(rid), lives_of.cell(rid));
+            let seconds = match lives.seen(cells.1) {
+                Seen::Number(seconds) if seconds.fract() == 0.0 && seconds != 0.0 => seconds,
+                _ => f64::from(default),
+            };
+            match written.seen(cells.0) {
+                Seen::Number(at) if cells.1 != LOAD => {
+                    if seconds > 0.0 && at + seconds <= now {
+                        expired.insert(rid);
+                    }
+                }
+                _ => open.push(rid),
+            }
+        }
+    }
+    for batch in open.chunks(BATCH) {
+        let living: RidSet = items::fetch_all(leaf, batch)?.into_iter().collect();
+        batch.iter().filter(|rid| !living.contains(**rid)).for_each(|rid| expired.insert(*rid));
+        leaf.check_whole()?;
+    }
+    Ok(Some(expired))
+}
+
 /// `SELECT VALUE COUNT(1)` of a partition or of one partition key: there are counters.
-fn counted(leaf: &mut Leaf<'_>, is_whole: bool) -> Result<Option<Groups>> {
+fn counted(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
     let facts = leaf.query.facts();
     let counts = *leaf.query.access() == Access::All
         && matches!(&facts.selects, Reads::Paths(paths) if paths.is_empty());
     let is_one_key = leaf.whole_key().is_some_and(|key| {
         leaf.restrict.contains(&leaf.container.definition.partition_key.epk(&key))
     });
-    if !counts || !(is_whole || is_one_key) {
+    if !counts || !(leaf.is_whole() || is_one_key) {
         return Ok(None);
     }
     let items = leaf.items_in_reach()?;
@@ -115,7 +258,7 @@ fn few(leaf: &mut Leaf<'_>) -> Result<Option<Groups>> {
     if matches!(leaf.query.access(), Access::All | Access::Unknown) {
         return Ok(None);
     }
-    let most = leaf.items_in_reach()? / LOAD_COST * SCAN_COST;
+    let most = leaf.items_in_reach()? * cost::SCAN / cost::LOAD;
     match look_up(leaf, leaf.query.access(), Effort::Selective(most))? {
         Found::Only { rids, .. } => by_rid_of(leaf, &rids).map(Some),
         Found::Everything { .. } => Ok(None),
@@ -135,6 +278,7 @@ fn gather_loaded(leaf: &mut Leaf<'_>, rids: &[u64], groups: &mut Groups) -> Resu
     for batch in rids.chunks(BATCH) {
         for item in items::fetch(leaf, batch)? {
             leaf.report.rows_evaluated += 1;
+            groups.turn_to(item.rid);
             leaf.run.gather(Document::new(item.text()?), groups)?;
         }
         leaf.check_whole()?;
@@ -150,7 +294,7 @@ fn by_columns_of(
     rids: Option<&RidSet>,
     exact: bool,
 ) -> Result<Option<Groups>> {
-    let reach = leaf.items_in_reach()?;
+    let reach = leaf.items_in_partition()?;
     let served = leaf.container.served_policy();
     if !paths.iter().all(|path| served.indexes(path)) {
         return Ok(None);
@@ -224,20 +368,23 @@ impl Gathering {
         column: &Column,
         rids: &RidSet,
     ) -> Result<Vec<u64>> {
-        let mut counts = vec![0_u64; column.values()];
+        // How many items have each value, and the oldest of them.
+        let mut counts = vec![(0_u64, 0_u64); column.values()];
         let mut reader = column.reader();
         let mut open = Vec::new();
         for rid in rids.iter_from(0) {
             match reader.cell(rid) {
                 LOAD => open.push(rid),
                 cell => {
-                    if let Some(count) = counts.get_mut(cell as usize) {
+                    if let Some((count, first)) = counts.get_mut(cell as usize) {
+                        *first = if *count == 0 { rid } else { *first };
                         *count += 1;
                     }
                 }
             }
         }
-        for (cell, times) in counts.into_iter().enumerate() {
+        for (cell, (times, first)) in counts.into_iter().enumerate() {
+            self.groups.turn_to(first);
             let mut text = std::mem::take(&mut self.text);
             text.clear();
             template.write(&mut text, &mut |_| column.text(cell as u32));
@@ -273,6 +420,7 @@ impl Gathering {
             for (cell, reader) in cells.iter_mut().zip(&mut readers) {
                 *cell = reader.cell(rid);
             }
+            self.groups.turn_to(rid);
             if cells.contains(&LOAD) {
                 open.push(rid);
                 continue;

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use partita_model::{Document, Error, IndexStep, PartitionKey, Result};
 use partita_query::access::{Access, Test};
 use partita_query::{OrderFact, PlainRow};
-use partita_storage::{Space, counter};
+use partita_storage::{Direction, Space, counter};
 
 use super::composite::{Part, composite_for, composite_use, values_at};
 use super::explain::path_text;
@@ -25,15 +25,15 @@ use super::places::{self, Led};
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
 use super::top::TopRows;
-use super::{Emit, End, Leaf, Vain, scan, sift};
+use super::{Emit, End, Leaf, Vain, cost, scan, sift};
 use crate::keys;
 use crate::op::IndexUse;
 use crate::query::position::{ALL_ROWS, LeafRow, Order, Position, SortPosition};
 
-/// Loading an item by its rid costs about as much as passing this many in a scan.
-const LOAD_COST: u64 = 8;
 /// A lookup may always bring this many items.
 const LOOKUP_LEAST: u64 = 256;
+/// The logical partitions of a part of a partition are looked at up to this many, to count items.
+const HEADS_MAX: usize = 64;
 /// Loads grow from the first number to the second.
 pub(super) const BATCH_FIRST: usize = 16;
 pub(super) const BATCH_MAX: usize = 256;
@@ -49,10 +49,11 @@ pub(super) fn unordered(
     let resumed = match after {
         None => None,
         Some(Position::Rid { rid, row }) => Some((*rid, *row)),
-        Some(Position::Key { .. } | Position::Sorted(_)) => return scan::stream(leaf, after, emit),
+        Some(Position::Key { .. } | Position::Sorted(_)) => return scan::by_key(leaf, after, emit),
     };
-    // Once rows came by rid they go on by rid, whatever that costs.
-    let most = if resumed.is_some() { Some(u64::MAX) } else { worthwhile(leaf)? };
+    // What began oldest first goes on like that, whatever it costs in a large partition.
+    let is_bound = resumed.is_some() && leaf.goes_by_key(None)?;
+    let most = if is_bound { Some(u64::MAX) } else { worthwhile(leaf)? };
     let found = match most {
         Some(most) => look_up(leaf, leaf.query.access(), Effort::Selective(most))?,
         None => Found::Everything { exact: false },
@@ -62,15 +63,60 @@ pub(super) fn unordered(
     }
     match sift::stream(leaf, resumed, emit)? {
         Some(end) => Ok(end),
-        None => scan_as_paid(leaf, after, emit),
+        None if leaf.goes_by_key(after)? => scan_as_paid(leaf, after, emit),
+        None => by_age(leaf, after, emit),
     }
+}
+
+/// Gives rows oldest item first, where no index says which items have any. A walk along resource ids
+/// ends with the last row that is wanted, but loads item by item; going through all items takes less
+/// for each. The walk is tried where it may be the shorter way, and given up when it is not.
+fn by_age(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
+    let (reach, items) = (leaf.items_in_reach()?, leaf.items_in_partition()?);
+    let scan_cost = match leaf.may_be_held()? {
+        true => reach.saturating_mul(cost::SCAN),
+        false => u64::MAX,
+    };
+    // Resource ids lead past all items of the partition.
+    let passed = items / reach.max(1);
+    let want = u64::try_from(leaf.want).unwrap_or(u64::MAX);
+    if want.saturating_mul(cost::LOAD.saturating_add(passed)) >= scan_cost {
+        return scan::oldest(leaf, after, emit);
+    }
+    let (mut given, mut last) = (0, None);
+    let before = (leaf.report.documents_loaded, leaf.report.document_bytes);
+    let end = scan::by_rid(leaf, after, scan_cost, &mut |row: LeafRow| {
+        given += 1;
+        last = Some(row.position.clone());
+        emit(row)
+    })?;
+    let vain = std::mem::take(&mut leaf.vain);
+    if let Some(end) = end {
+        if vain.documents > 0 && answers(leaf, leaf.query.access()) {
+            leaf.report.spared_documents += vain.documents;
+            leaf.report.spared_bytes += vain.bytes;
+        }
+        return Ok(end);
+    }
+    // What was loaded in vain is looked at again, and paid for then.
+    leaf.report.spared_documents += leaf.report.documents_loaded - before.0;
+    leaf.report.spared_bytes += leaf.report.document_bytes - before.1;
+    let want = leaf.want;
+    leaf.want = want.saturating_sub(given).max(1);
+    let end = scan::oldest(leaf, last.as_ref().or(after), emit);
+    leaf.want = want;
+    leaf.note(|| "give up the walk along resource ids: few of its items fit the filter".to_owned());
+    end
 }
 
 /// Scans because that takes less time than the index. It must not cost more: items that an index
 /// would have passed over are not paid for.
 fn scan_as_paid(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
     let before = (leaf.report.documents_loaded, leaf.report.document_bytes, leaf.report.rows_out);
-    let end = scan::stream(leaf, after, emit)?;
+    let end = match leaf.query.facts().ordered {
+        true => scan::stream(leaf, after, emit)?,
+        false => scan::by_key(leaf, after, emit)?,
+    };
     let facts = leaf.query.facts();
     let loaded = leaf.report.documents_loaded - before.0;
     let (documents, bytes) = match leaf.query.access() {
@@ -82,7 +128,7 @@ fn scan_as_paid(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'
             (documents, u64::try_from(share).unwrap_or(0))
         }
         Access::All | Access::Nothing | Access::Unknown => (0, 0),
-        access => match leaf.vain.documents > 0 && access.is_exact() && is_served(leaf, access) {
+        access => match leaf.vain.documents > 0 && answers(leaf, access) {
             true => (leaf.vain.documents, leaf.vain.bytes),
             false => (0, 0),
         },
@@ -91,6 +137,12 @@ fn scan_as_paid(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'
     leaf.report.spared_bytes += bytes;
     leaf.vain = Vain::default();
     Ok(end)
+}
+
+/// Would indexes find exactly the items that a filter leaves?
+pub(super) fn answers(leaf: &Leaf<'_>, access: &Access) -> bool {
+    let narrows = !matches!(access, Access::All | Access::Unknown | Access::Nothing);
+    narrows && access.is_exact() && is_served(leaf, access)
 }
 
 /// Are there indexes for all conditions?
@@ -110,7 +162,7 @@ fn worthwhile(leaf: &mut Leaf<'_>) -> Result<Option<u64>> {
     if items <= leaf.budget.settings.scan_items && *leaf.query.access() != Access::Nothing {
         return Ok(None);
     }
-    Ok(Some((items / LOAD_COST).max(LOOKUP_LEAST)))
+    Ok(Some((items * cost::SCAN / cost::LOAD).max(LOOKUP_LEAST)))
 }
 
 /// Asks the index, and notes in the report what was done.
@@ -192,14 +244,13 @@ pub(super) fn rows_by_rid(
 ) -> Result<ControlFlow<()>> {
     let (run, report) = (&mut leaf.run, &mut leaf.report);
     let rid = item.rid;
-    let mut ordinal: u32 = 0;
     let mut flow = ControlFlow::Continue(());
     report.rows_evaluated += 1;
     run.rows(Document::new(item.text()?), &mut |row| {
-        ordinal = ordinal.saturating_add(1);
-        if ordinal > done {
+        let number = row.ordinal.saturating_add(1);
+        if number > done {
             report.rows_out += 1;
-            flow = emit(LeafRow { row, position: Position::Rid { rid, row: ordinal } });
+            flow = emit(LeafRow { row, position: Position::Rid { rid, row: number } });
         }
         flow
     })?;
@@ -318,7 +369,7 @@ fn narrowed(leaf: &mut Leaf<'_>, paths: &[&[IndexStep]], reach: u64) -> Result<O
     let most = match tells_only_of(leaf.query.access(), paths) {
         // The walk begins and ends where the filter says: a set of items would add little.
         true => LOOKUP_LEAST,
-        false => (reach / LOAD_COST).max(LOOKUP_LEAST),
+        false => (reach * cost::SCAN / cost::LOAD).max(LOOKUP_LEAST),
     };
     Ok(match look_up(leaf, leaf.query.access(), Effort::Selective(most))? {
         Found::Everything { .. } => None,
@@ -327,7 +378,7 @@ fn narrowed(leaf: &mut Leaf<'_>, paths: &[&[IndexStep]], reach: u64) -> Result<O
 }
 
 /// Does the walk along a path bring what a filter leaves, and nothing else?
-pub(super) fn is_answered_by_walk(access: &Access, paths: &[&[IndexStep]]) -> bool {
+pub(in crate::query) fn is_answered_by_walk(access: &Access, paths: &[&[IndexStep]]) -> bool {
     match (access, paths) {
         (Access::All, _) => true,
         (Access::Condition(condition), [path]) => {
@@ -405,7 +456,7 @@ impl Walking<'_, '_> {
                 return Ok(end);
             }
             let loaded = leaf.report.documents_loaded - loaded_before;
-            if loaded > WALK_LOADS && (self.given as u64) < loaded / (4 * LOAD_COST) {
+            if loaded > WALK_LOADS && (self.given as u64) < loaded * cost::SCAN / (4 * cost::LOAD) {
                 return self.give_up(leaf, emit);
             }
         }
@@ -562,16 +613,68 @@ impl Leaf<'_> {
 
     /// About how many items the leaf would have to go through in a scan.
     pub(super) fn items_in_reach(&self) -> Result<u64> {
-        let items = match self.whole_key() {
+        if let Some(reach) = self.reach.get() {
+            return Ok(reach);
+        }
+        let reach = match self.whole_key() {
             Some(key) => {
                 let epk = self.container.definition.partition_key.epk(&key);
-                keys::head_parts(self.counter(&keys::head(&epk, &key))?).0
+                count_of(keys::head_parts(self.counter(&keys::head(&epk, &key))?).0)
             }
-            None => self.memo.items((self.partition.id, self.view.lsn()), || {
-                self.counter(&keys::total(keys::Total::Items))
-            })?,
+            None if self.restrict == self.partition.epks && self.parts.len() == 1 => {
+                self.items_in_partition()?
+            }
+            None => match self.items_of_heads()? {
+                Some(items) => items,
+                None => self.items_in_partition()?,
+            },
         };
-        Ok(u64::try_from(items).unwrap_or(0))
+        self.reach.set(Some(reach));
+        Ok(reach)
+    }
+
+    /// How many items the partition has.
+    pub(super) fn items_in_partition(&self) -> Result<u64> {
+        let items = self.memo.items((self.partition.id, self.view.lsn()), || {
+            self.counter(&keys::total(keys::Total::Items))
+        })?;
+        Ok(count_of(items))
+    }
+
+    /// The items of a part of the partition, if it has few logical partitions.
+    fn items_of_heads(&self) -> Result<Option<u64>> {
+        let (mut heads, mut items) = (0, 0);
+        for part in self.parts {
+            let range = keys::heads_in(part);
+            self.view.walk(Space::Meta, &range, Direction::Forward, &mut |_, value| {
+                heads += 1;
+                items += counter(value).map_or(0, |count| count_of(keys::head_parts(count).0));
+                if heads > HEADS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        Ok((heads <= HEADS_MAX).then_some(items))
+    }
+
+    /// Are all items of the partition that pass the filter the leaf's?
+    pub(super) fn is_whole(&self) -> bool {
+        self.only.is_empty() && self.asks_all
+    }
+
+    /// May one page look at all items of the leaf?
+    fn may_be_held(&self) -> Result<bool> {
+        let settings = self.budget.settings;
+        let most = settings.age_order_items_max.min(settings.page_entries_max);
+        Ok(self.items_in_reach()? <= most.min(settings.whole_entries_max))
+    }
+
+    /// Do rows without an order come by key: because they began so, or because there are too many
+    /// items to give the oldest first?
+    pub(super) fn goes_by_key(&self, after: Option<&Position>) -> Result<bool> {
+        match after {
+            Some(Position::Key { .. }) => Ok(true),
+            Some(Position::Rid { .. } | Position::Sorted(_)) => Ok(false),
+            None => Ok(!self.may_be_held()?),
+        }
     }
 
     /// The partition key, if the leaf is about one.
@@ -586,4 +689,9 @@ impl Leaf<'_> {
             None => Ok(0),
         }
     }
+}
+
+/// Counters of a whole database are never below zero.
+fn count_of(counter: i64) -> u64 {
+    u64::try_from(counter).unwrap_or(0)
 }

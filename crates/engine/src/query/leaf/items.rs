@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use partita_model::{Error, Result};
 use partita_query::Row;
-use partita_storage::{Direction, Space};
+use partita_storage::{Direction, KeyRange, Space};
 
 use super::Leaf;
 use crate::keys;
@@ -46,12 +46,17 @@ pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
     items
 }
 
+/// Those of these items that the query may see, by their rids.
+pub(super) fn fetch_all(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<u64>> {
+    Ok(fetch(leaf, rids)?.into_iter().map(|item| item.rid).collect())
+}
+
 fn fetch_now(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
-    let wanted = keys::items_in(&leaf.restrict);
+    let wanted: Vec<KeyRange> = leaf.parts.iter().map(keys::items_in).collect();
     let mut reached = Vec::with_capacity(rids.len());
     let mut item_keys = Vec::with_capacity(rids.len());
     for (rid, key) in rids.iter().zip(keys_of(leaf, rids)?.iter()) {
-        if wanted.contains(key) {
+        if wanted.iter().any(|part| part.contains(key)) {
             reached.push(*rid);
             item_keys.push(key.to_vec());
         }

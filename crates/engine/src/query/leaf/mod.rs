@@ -40,6 +40,7 @@ mod sift;
 mod small_document;
 mod top;
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use partita_model::{Clock, EpkRange, Error, KeyPart, Result};
@@ -47,8 +48,10 @@ use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
 pub(super) use self::column::Column;
+pub(super) use self::indexed::is_answered_by_walk;
 pub(super) use self::places::{FirstPlaces, Others};
 pub(super) use self::rid_set::RidSet;
+pub(super) use self::small_document::is_of_one_value;
 
 use super::memo::Memo;
 use super::place_list::PlaceList;
@@ -58,6 +61,14 @@ use crate::database::QuerySettings;
 use crate::keys;
 use crate::op::{LeafReport, PlanHint};
 use crate::record::SeenItem;
+
+/// What it takes to get at something, in entries of an index that are passed.
+mod cost {
+    /// To pass an item in a scan.
+    pub(super) const SCAN: u64 = 4;
+    /// To load an item by its resource id.
+    pub(super) const LOAD: u64 = 32;
+}
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,10 +97,16 @@ pub(super) struct Leaf<'a> {
     pub(super) restrict: EpkRange,
     /// Only items whose partition key begins like this: two keys may have one EPK.
     pub(super) only: &'a [KeyPart],
+    /// The parts of the range that have the keys which the filter names.
+    pub(super) parts: &'a [EpkRange],
+    /// The request asks for all of the partition: nothing but the filter narrows it.
+    pub(super) asks_all: bool,
     pub(super) hint: PlanHint,
     /// The report tells the plan, its indexes and what took the time.
     pub(super) explains: bool,
     pub(super) vain: Vain,
+    /// How many items a scan would go through, once somebody asked.
+    pub(super) reach: Cell<Option<u64>>,
     /// No more rows than this are of use.
     pub(super) want: usize,
     pub(super) budget: Budget<'a>,

@@ -28,6 +28,7 @@ use super::order_walk::{
     Class, check_ties, direction_of, is_unclear, resume_composite, resume_term,
 };
 use super::reader::{IndexReader, rid_of};
+use super::small_document::is_of_one_value;
 use super::{Emit, End, Leaf};
 use crate::index;
 use crate::keys;
@@ -35,6 +36,8 @@ use crate::op::PlanHint;
 use crate::query::place_list::{PlaceAt, PlaceList};
 use crate::query::position::{LeafRow, Order, Position, SortPosition};
 
+/// After so many entries of a value that is known, a new search finds the next value sooner.
+const SKIP_AFTER: u64 = 128;
 /// Rows of keys that are made at a time.
 const PIECE: usize = 1_000;
 /// What is remembered of items without a scalar may take this part of the bytes for sets.
@@ -55,7 +58,7 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     let facts = leaf.query.facts();
     let access = leaf.query.access();
     let paths = paths_of(&facts.order).unwrap_or_default();
-    let is_whole = leaf.only.is_empty() && leaf.restrict == leaf.partition.epks;
+    let is_whole = leaf.is_whole();
     let is_plain = leaf.hint == PlanHint::Best && !facts.joins && is_whole;
     if paths.is_empty() || !is_plain || !is_answered_by_walk(access, &paths) {
         return Ok(None);
@@ -68,7 +71,7 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     let deadline = || budget.check_whole_time();
     let reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };
     let places = PlaceList::new(paths.len());
-    let found = Found { order: &order, after, want: leaf.want, places };
+    let found = Found { order: &order, after, want: leaf.want, once: gives_once(leaf), places };
     let at = (leaf.partition.id, leaf.view.lsn());
     let memory = Memory { memo: leaf.memo, at, settings: budget.settings };
     let mut walk = Walk { reader, memory, found };
@@ -95,6 +98,13 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
         None => path_use(paths.first().copied().unwrap_or_default()),
     });
     Ok(Some(Places { found, end }))
+}
+
+/// Is one place of those with equal keys enough: is each row, once, what it is ordered by?
+fn gives_once(leaf: &Leaf<'_>) -> bool {
+    let facts = leaf.query.facts();
+    let expires = leaf.container.definition.default_ttl.is_some();
+    facts.distinct && facts.is_ordered_by_row() && !expires
 }
 
 /// How far the rows of keys led.
@@ -130,11 +140,15 @@ pub(super) fn stream(
         if rows.any(|row| emit(row).is_break()) {
             break Led::To(End::Stopped);
         }
-        let last = found.last().map(|place| place.position());
         if end == End::Exhausted {
             break Led::To(end);
         }
-        after = last;
+        let last = found.last().map(|place| place.position());
+        let is_done = |last: &SortPosition| last.keys.iter().all(|key| is_of_one_value(key));
+        after = last.map(|last| match gives_once(leaf) && is_done(&last) {
+            true => Order::of(leaf.query.facts()).behind(last.keys),
+            false => last,
+        });
         if let (true, Some(at)) = (leaf.page_is_over(), &after) {
             break Led::To(End::OutOfBudget(Position::Sorted(at.clone())));
         }
@@ -250,6 +264,8 @@ struct Found<'w> {
     order: &'w Order,
     after: Option<&'w SortPosition>,
     want: usize,
+    /// Of places with equal keys only the first is wanted.
+    once: bool,
     places: PlaceList,
 }
 
@@ -310,6 +326,9 @@ impl Walk<'_> {
         if !self.found.places.is_empty() {
             return self.walk_terms(path, &range, direction);
         }
+        if self.found.once {
+            return self.walk_terms(path, &range, direction);
+        }
         let Memory { memo, at, settings } = self.memory;
         let name = named(&range, direction);
         let known = memo.places.get(at, &name);
@@ -332,11 +351,34 @@ impl Walk<'_> {
     }
 
     fn walk_terms(&mut self, path: &[u8], range: &KeyRange, direction: Direction) -> Result<Step> {
-        self.entries(range, direction, |found, key| {
-            let value = keys::term_value(key, path).filter(|_| !may_be_cut(key, path));
-            let Some(value) = value else { return Ok(ControlFlow::Break(Reached::Unclear)) };
-            Ok(found.take([value.bytes()], rid_of(key)?))
-        })
+        let mut range = range.clone();
+        loop {
+            let (mut same, mut behind) = (0, None);
+            let step = self.entries(&range, direction, |found, key| {
+                let value = keys::term_value(key, path).filter(|_| !may_be_cut(key, path));
+                let Some(value) = value else { return Ok(ControlFlow::Break(Reached::Unclear)) };
+                if found.has(value.bytes()) {
+                    same += 1;
+                    if same < SKIP_AFTER {
+                        return Ok(GO_ON);
+                    }
+                    behind = Some(value.bytes().to_vec());
+                    return Ok(ControlFlow::Break(Reached::Enough));
+                }
+                same = 0;
+                Ok(found.take([value.bytes()], rid_of(key)?))
+            })?;
+            let Some(value) = behind else { return Ok(step) };
+            let value = Bound::Excluded(value.as_slice());
+            match direction {
+                Direction::Forward => {
+                    range.start = keys::term_range(path, value, Bound::Unbounded).start;
+                }
+                Direction::Backward => {
+                    range.end = keys::term_range(path, Bound::Unbounded, value).end;
+                }
+            }
+        }
     }
 
     /// The items that have no value, found by their shapes.
@@ -368,6 +410,9 @@ impl Walk<'_> {
         rids.sort_unstable();
         if descend {
             rids.reverse();
+        }
+        if self.found.once {
+            rids.truncate(1);
         }
         Ok(rids.into_iter().try_for_each(|rid| self.found.take([&undefined[..]], rid)))
     }
@@ -446,6 +491,13 @@ impl Walk<'_> {
 }
 
 impl Found<'_> {
+    /// Is this key of no use because its place was taken?
+    fn has(&self, key: &[u8]) -> bool {
+        self.once
+            && self.places.last().is_some_and(|last| last.key(0) == Some(key))
+            && is_of_one_value(key)
+    }
+
     /// Takes the place behind the first and only row of an item, unless that is done.
     fn take<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, rid: u64) -> Step {
         self.places.push(keys, rid);

@@ -100,6 +100,13 @@ impl RidSet {
         });
     }
 
+    /// Takes out what is in the other set.
+    pub(super) fn subtract(&mut self, other: &RidSet) {
+        if !other.is_empty() {
+            *self = self.iter_from(0).filter(|rid| !other.contains(*rid)).collect();
+        }
+    }
+
     /// Takes in what the other set has.
     pub(super) fn union(&mut self, mut other: RidSet) {
         // A list goes into pieces, never pieces into a list.
@@ -195,6 +202,10 @@ mod tests {
             any.union(b.iter().copied().collect());
             assert!(both.iter_from(0).eq(a.intersection(&b).copied()));
             assert!(any.iter_from(0).eq(a.union(&b).copied()));
+            let mut rest: RidSet = a.iter().copied().collect();
+            rest.subtract(&b.iter().copied().collect());
+            assert!(rest.iter_from(0).eq(a.difference(&b).copied()));
+            assert_eq!(rest.len(), a.difference(&b).count() as u64);
             assert_eq!(both.len(), a.intersection(&b).count() as u64);
             assert_eq!(any.len(), a.union(&b).count() as u64);
             let middle = a.iter().nth(a.len() / 2).copied().unwrap_or(1 << 40);

@@ -1,11 +1,10 @@
 //! Answering a query by looking at every item.
 //!
-//! Rows come in the order of item keys, or of resource ids if that is the order the query began
-//! with. For ORDER BY the scan keeps the best rows (`top.rs`) and goes through all items again for
-//! each page. Slow, simple, and right for every query.
-//!
-//! Along their keys, items are looked at where the store has them (`Snapshot::walk`): only what
-//! becomes part of a row is copied.
+//! Items lie in the order of their keys, where they are looked at in place (`Snapshot::walk`): only
+//! what becomes part of a row is copied. But rows without ORDER BY come oldest item first. So a scan
+//! keeps the first rows of that order, as it does of any other (`top.rs`), and goes through all
+//! items again for each page; who wants few rows walks along resource ids instead. Partitions that
+//! are too large for either give rows in the order of keys.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -16,7 +15,7 @@ use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Space};
 
 use super::reader::rid_of;
 use super::top::TopRows;
-use super::{Emit, End, Leaf};
+use super::{Emit, End, Leaf, Vain, cost, indexed};
 use crate::keys;
 use crate::query::position::{ALL_ROWS, LeafRow, Order, Position};
 use crate::record::SeenItem;
@@ -39,23 +38,105 @@ pub(super) fn stream(
     if leaf.query.facts().ordered {
         return sorted(leaf, after, emit);
     }
-    let walk = match after {
-        Some(Position::Rid { .. }) => Walk::by_rid(after),
-        Some(_) | None => Walk::by_key(leaf, after),
-    };
+    match after {
+        _ if leaf.goes_by_key(after)? => by_key(leaf, after, emit),
+        Some(_) if leaf.goes_by_key(None)? => {
+            Ok(by_rid(leaf, after, u64::MAX, emit)?.unwrap_or(End::Exhausted))
+        }
+        Some(_) | None => oldest(leaf, after, emit),
+    }
+}
+
+/// Gives rows in the order of item keys: of partitions that are too large for another one.
+pub(super) fn by_key(
+    leaf: &mut Leaf<'_>,
+    after: Option<&Position>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let walk = Walk::by_key(leaf, after);
     leaf.replan(|leaf| walk.name(leaf));
-    unsorted(leaf, &walk, emit)
+    Ok(unsorted(leaf, &walk, u64::MAX, emit)?.unwrap_or(End::Exhausted))
+}
+
+/// Gives rows oldest item first, along resource ids: every item is loaded by its own, so this is for
+/// those who want few. None, and rows given so far, if more is spent on it than it is worth; the
+/// place is where to go on.
+pub(super) fn by_rid(
+    leaf: &mut Leaf<'_>,
+    after: Option<&Position>,
+    spend_max: u64,
+    emit: &mut Emit<'_>,
+) -> Result<Option<End>> {
+    let walk = Walk::by_rid(after);
+    leaf.replan(|leaf| walk.name(leaf));
+    unsorted(leaf, &walk, spend_max, emit)
+}
+
+/// Gives rows oldest item first by going through all items, side by side as they lie, and keeping the
+/// first rows. The walk along resource ids would have ended with the last of them: what it would not
+/// have looked at is not paid for.
+pub(super) fn oldest(
+    leaf: &mut Leaf<'_>,
+    after: Option<&Position>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let order = Order::by_age();
+    let after = match after {
+        Some(Position::Rid { rid, row }) => Some(order.at(*rid, *row)),
+        Some(_) | None => None,
+    };
+    let mut top =
+        TopRows::new(&order, after.as_ref(), leaf.want, leaf.budget.settings.sort_bytes_max);
+    let mut passed: Vec<(u64, u64, bool)> = Vec::new();
+    let walk = Walk::by_key(leaf, None);
+    leaf.replan(|leaf| format!("keep the oldest {}\n{}", leaf.want, walk.name(leaf)));
+    walk.each(leaf, &mut |leaf, place| {
+        leaf.check_whole_every(CHECK_EVERY)?;
+        let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
+        let is_new = after.as_ref().is_none_or(|after| place.rid >= after.rid);
+        let mut shown: u32 = 0;
+        if is_new {
+            leaf.report.rows_evaluated += 1;
+            leaf.run.rows(Document::stored(item.body), &mut |row| {
+                top.offer(LeafRow::sorted(row, item.rid));
+                shown = shown.saturating_add(1);
+                ControlFlow::Continue(())
+            })?;
+            leaf.note_shown(item, shown)?;
+        }
+        let bytes = item.body.len() as u64;
+        passed.push((if is_new { place.rid } else { u64::MAX }, bytes, shown > 0));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    leaf.check_whole()?;
+    let (rows, complete) = top.finish();
+    let (end, last) = leaf.give_sorted(rows, complete, emit);
+    let last = if end == End::Exhausted { u64::MAX - 1 } else { last.unwrap_or(0) };
+    let index_tells = leaf.vain.documents > 0 && indexed::answers(leaf, leaf.query.access());
+    for (rid, bytes, shown) in passed {
+        if rid > last || index_tells && !shown {
+            leaf.report.spared_documents += 1;
+            leaf.report.spared_bytes += bytes;
+        }
+    }
+    leaf.vain = Vain::default();
+    Ok(end)
 }
 
 /// Gathers the groups of all items.
 pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Groups> {
     let mut groups = Groups::new(leaf.query);
-    let walk = Walk::by_key(leaf, None);
+    // In lists the order of the items shows.
+    let walk = match leaf.query.facts().lists && !leaf.goes_by_key(None)? {
+        true => Walk::by_rid(None),
+        false => Walk::by_key(leaf, None),
+    };
     leaf.replan(|leaf| format!("group\n{}", walk.name(leaf)));
     walk.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         if let Some(item) = place.item {
             leaf.report.rows_evaluated += 1;
+            groups.turn_to(item.rid);
             leaf.run.gather(Document::new(item.text()?), &mut groups)?;
         }
         Ok(ControlFlow::Continue(()))
@@ -95,9 +176,17 @@ pub(super) fn sample(
     Ok(sample)
 }
 
-/// Whether a stop is the end shows when there is an item behind it: it is kept until then.
-fn unsorted(leaf: &mut Leaf<'_>, walk: &Walk, emit: &mut Emit<'_>) -> Result<End> {
+/// Whether a stop is the end shows when there is an item behind it: it is kept until then. None if
+/// the walk was given up for what it costs.
+fn unsorted(
+    leaf: &mut Leaf<'_>,
+    walk: &Walk,
+    spend_max: u64,
+    emit: &mut Emit<'_>,
+) -> Result<Option<End>> {
     let mut stop: Option<End> = None;
+    let mut is_given_up = false;
+    let before = (leaf.report.entries_scanned, leaf.report.documents_loaded);
     let ended = walk.each(leaf, &mut |leaf, place| {
         if stop.is_some() {
             return Ok(ControlFlow::Break(()));
@@ -111,9 +200,15 @@ fn unsorted(leaf: &mut Leaf<'_>, walk: &Walk, emit: &mut Emit<'_>) -> Result<End
         if leaf.page_is_over_every(CHECK_EVERY) {
             stop = Some(End::OutOfBudget(walk.position_at(place, ALL_ROWS)));
         }
-        Ok(ControlFlow::Continue(()))
+        let entries = leaf.report.entries_scanned - before.0;
+        let loads = leaf.report.documents_loaded - before.1;
+        is_given_up = entries + loads * cost::LOAD > spend_max;
+        Ok(if is_given_up { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    Ok(if ended { End::Exhausted } else { stop.unwrap_or(End::Exhausted) })
+    if is_given_up && stop.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(if ended { End::Exhausted } else { stop.unwrap_or(End::Exhausted) }))
 }
 
 fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
@@ -140,19 +235,7 @@ fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) ->
     })?;
     leaf.check_whole()?;
     let (rows, complete) = top.finish();
-    let last = rows.last().map(|row| row.position.clone());
-    let mut left = rows.len();
-    for row in rows {
-        leaf.report.rows_out += 1;
-        left -= 1;
-        if emit(row).is_break() && (left > 0 || !complete) {
-            return Ok(End::Stopped);
-        }
-    }
-    match last {
-        Some(last) if !complete => Ok(End::OutOfBudget(last)),
-        Some(_) | None => Ok(End::Exhausted),
-    }
+    Ok(leaf.give_sorted(rows, complete, emit).0)
 }
 
 /// What a walk comes by.
@@ -211,20 +294,29 @@ impl Walk {
         if self.by_rid {
             return self.each_by_rid(leaf, see);
         }
-        let mut result = Ok(ControlFlow::Continue(()));
-        let view = leaf.view;
-        let mut left = leaf.moment();
-        view.walk(Space::Items, &self.range, Direction::Forward, &mut |key, value| {
-            leaf.report.load_nanos += leaf.since(left);
-            leaf.report.entries_scanned += 1;
-            result = show(leaf, key, value, see);
-            left = leaf.moment();
-            match result {
-                Ok(flow) => flow,
-                Err(_) => ControlFlow::Break(()),
+        let (view, parts) = (leaf.view, leaf.parts);
+        for part in parts {
+            let mut range = keys::items_in(part);
+            if begins_before(&range.start, &self.range.start) {
+                range.start.clone_from(&self.range.start);
             }
-        })?;
-        Ok(result?.is_continue())
+            let mut result = Ok(ControlFlow::Continue(()));
+            let mut left = leaf.moment();
+            view.walk(Space::Items, &range, Direction::Forward, &mut |key, value| {
+                leaf.report.load_nanos += leaf.since(left);
+                leaf.report.entries_scanned += 1;
+                result = show(leaf, key, value, see);
+                left = leaf.moment();
+                match result {
+                    Ok(flow) => flow,
+                    Err(_) => ControlFlow::Break(()),
+                }
+            })?;
+            if result?.is_break() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn each_by_rid<'l>(&self, leaf: &mut Leaf<'l>, see: &mut See<'_, 'l>) -> Result<bool> {
@@ -271,19 +363,20 @@ impl Walk {
             Some((resumed, rows)) if resumed == item.rid => rows,
             Some(_) | None => 0,
         };
-        let mut ordinal: u32 = 0;
+        let mut shown: u32 = 0;
         let (run, report) = (&mut leaf.run, &mut leaf.report);
         report.rows_evaluated += 1;
         run.rows(Document::stored(item.body), &mut |row| {
-            ordinal = ordinal.saturating_add(1);
-            if ordinal <= done {
+            shown = shown.saturating_add(1);
+            let number = row.ordinal.saturating_add(1);
+            if number <= done {
                 return ControlFlow::Continue(());
             }
             report.rows_out += 1;
-            flow = emit(LeafRow { row, position: self.position_at(place, ordinal) });
+            flow = emit(LeafRow { row, position: self.position_at(place, number) });
             flow
         })?;
-        leaf.note_shown(item, ordinal)?;
+        leaf.note_shown(item, shown)?;
         Ok(flow)
     }
 
@@ -297,6 +390,32 @@ impl Walk {
 }
 
 impl Leaf<'_> {
+    /// Gives the first rows of an order. How that ended, and the item of the last row given.
+    fn give_sorted(
+        &mut self,
+        rows: Vec<LeafRow>,
+        complete: bool,
+        emit: &mut Emit<'_>,
+    ) -> (End, Option<u64>) {
+        let mut last = None;
+        let mut left = rows.len();
+        for LeafRow { row, position } in rows {
+            self.report.rows_out += 1;
+            left -= 1;
+            let position = position.without_keys();
+            last = Some(position.clone());
+            let row = LeafRow { row, position };
+            if emit(row).is_break() && (left > 0 || !complete) {
+                return (End::Stopped, last.and_then(|last| last.rid()));
+            }
+        }
+        let rid = last.as_ref().and_then(Position::rid);
+        match last {
+            Some(last) if !complete => (End::OutOfBudget(last), rid),
+            Some(_) | None => (End::Exhausted, rid),
+        }
+    }
+
     /// Fails if an item that gave rows is no text. Most items of a scan give none: what the filter
     /// did not look at of them is not read from memory at all.
     fn note_shown(&mut self, item: &SeenItem<'_>, rows: u32) -> Result<()> {
@@ -306,6 +425,18 @@ impl Leaf<'_> {
             return Ok(());
         }
         item.text().map(|_| ())
+    }
+}
+
+/// Is the first of two places before the other? They are ends of ranges of keys.
+fn begins_before(one: &Bound<Vec<u8>>, other: &Bound<Vec<u8>>) -> bool {
+    match (one, other) {
+        (Bound::Unbounded, _) => true,
+        (_, Bound::Unbounded) => false,
+        (
+            Bound::Included(one) | Bound::Excluded(one),
+            Bound::Included(other) | Bound::Excluded(other),
+        ) => one <= other,
     }
 }
 
@@ -325,8 +456,8 @@ fn show<'l>(
 
 /// The items that resource ids lead to, where those lie in the leaf's range.
 fn lead_to(leaf: &Leaf<'_>, pointers: &[Entry]) -> Result<Vec<Option<Bytes>>> {
-    let wanted = keys::items_in(&leaf.restrict);
-    let is_wanted = |entry: &&Entry| wanted.contains(&entry.record.value);
+    let wanted: Vec<KeyRange> = leaf.parts.iter().map(keys::items_in).collect();
+    let is_wanted = |entry: &&Entry| wanted.iter().any(|part| part.contains(&entry.record.value));
     let keys: Vec<Vec<u8>> =
         pointers.iter().filter(is_wanted).map(|entry| entry.record.value.to_vec()).collect();
     let mut records = leaf.view.get_many(Space::Items, &keys)?.into_iter();

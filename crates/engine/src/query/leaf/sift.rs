@@ -25,17 +25,14 @@ use super::known::Known;
 use super::reader::IndexReader;
 use super::rid_set::RidSet;
 use super::scan::Sample;
-use super::{Emit, End, Leaf, items, scan};
+use super::{Emit, End, Leaf, cost, items, scan};
 use crate::index;
 use crate::query::place_list::PlaceList;
 use crate::query::position::{ALL_ROWS, LeafRow, Position};
 
 /// More columns take longer to read than the items.
 const PATHS_MAX: usize = 3;
-/// What it costs to pass an item in a scan, to load one by its rid, and to read an entry of a
-/// column. That is half of what it takes: it is done once for several queries.
-const SCAN_COST: u64 = 4;
-const LOAD_COST: u64 = 32;
+/// Half of what it takes to read an entry of a column: that is done once for several queries.
 const ENTRY_COST: u64 = 1;
 /// One of so many items is looked at first, up to `QuerySettings::sample_items`.
 const SAMPLE_SHARE: u64 = 32;
@@ -75,14 +72,11 @@ pub(super) fn stream(
 
 /// The judge of the filter, if columns may be the way to decide it.
 fn judge(leaf: &Leaf<'_>) -> Result<Option<Judge>> {
-    let is_whole = leaf.only.is_empty()
-        && leaf.restrict.min <= leaf.partition.epks.min
-        && leaf.restrict.max >= leaf.partition.epks.max;
-    if !is_whole {
-        return Ok(None);
-    }
     let settings = leaf.budget.settings;
     let reach = leaf.items_in_reach()?;
+    if !leaf.is_whole() || reach < leaf.items_in_partition()? {
+        return Ok(None);
+    }
     let fits = reach.saturating_mul(BYTES_PER_ITEM) <= settings.memo_bytes_max as u64;
     if reach <= settings.scan_items || !fits {
         return Ok(None);
@@ -118,7 +112,7 @@ fn is_worthwhile(leaf: &mut Leaf<'_>, paths: &[Vec<IndexStep>]) -> Result<bool> 
     let scanned = reach.min(wanted.saturating_mul(whole) / part);
     let loads = scanned * (2 * loaded + 1) / whole;
     let columns = paths.len() as u64 * reach * ENTRY_COST;
-    Ok(columns + loads * LOAD_COST < scanned * SCAN_COST)
+    Ok(columns + loads * cost::LOAD < scanned * cost::SCAN)
 }
 
 /// Does a document have something at a path that no column has: a tree, or a string that an index
@@ -137,16 +131,16 @@ fn has_no_cell(document: Document<'_>, path: &[IndexStep], longest: usize) -> bo
 }
 
 /// The columns of a filter, and who has a row in them.
-struct Table {
-    columns: Vec<Arc<Column>>,
+pub(super) struct Table {
+    pub(super) columns: Vec<Arc<Column>>,
     everyone: Option<Arc<crate::query::memo::Known>>,
     reach: u64,
 }
 
 impl Table {
     /// None if the index does not have them.
-    fn read(leaf: &Leaf<'_>, paths: &[Vec<IndexStep>]) -> Result<Option<Table>> {
-        let reach = leaf.items_in_reach()?;
+    pub(super) fn read(leaf: &Leaf<'_>, paths: &[Vec<IndexStep>]) -> Result<Option<Table>> {
+        let reach = leaf.items_in_partition()?;
         let (view, budget, terms) = (leaf.view, leaf.budget, leaf.container.terms);
         let deadline = || budget.check_whole_time();
         let mut reader = IndexReader { view, deadline: &deadline, terms, scanned: 0 };

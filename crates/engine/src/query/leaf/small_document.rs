@@ -5,6 +5,8 @@
 
 use partita_model::{IndexStep, Scalar, Value, write_string};
 
+use crate::index::EntryValue;
+
 /// From here on a double may stand for several integers.
 const EXACT_NUMBER_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -24,6 +26,15 @@ pub(super) fn put_text(out: &mut String, value: &Scalar<'_>) -> bool {
         Scalar::String(text) => write_string(out, text),
     }
     true
+}
+
+/// Does a sort key belong to one value? Some numbers share one, and so do texts with half a character.
+pub(in crate::query) fn is_of_one_value(sort_key: &[u8]) -> bool {
+    match EntryValue::new(sort_key).scalar() {
+        Some(Scalar::Number(double)) => double.abs() < EXACT_NUMBER_MAX,
+        Some(Scalar::String(text)) => !is_doubtful(&text),
+        Some(Scalar::Null | Scalar::Bool(_)) | None => true,
+    }
 }
 
 /// Half a character of an item is the replacement character in keys.

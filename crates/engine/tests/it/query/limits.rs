@@ -81,9 +81,11 @@ fn too_many_different_rows_are_an_error() {
     let settings = QuerySettings { distinct_rows_max: 10, ..QuerySettings::default() };
     let bench = Bench::with_queries(settings);
     fill(&bench, 30_000);
-    let text = "SELECT DISTINCT c.id FROM c";
+    let text = "SELECT DISTINCT c.id, c.n FROM c";
     assert_eq!(error(&run(&bench, global(text))), ErrorKind::BadRequest);
     assert_eq!(all(&bench, &global("SELECT DISTINCT c.m FROM c")).len(), 4);
+    let in_order = "SELECT DISTINCT c.id FROM c";
+    assert_eq!(all_in_pages(&bench, &global(in_order), 7).len(), 60, "it goes on by its order");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod access;
 mod computed;
+mod creation_order;
 mod first_places;
 mod index;
 mod limits;

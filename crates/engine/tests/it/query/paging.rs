@@ -129,7 +129,8 @@ fn items_that_stay_come_once_while_others_come_and_go() {
                 if let Ok(n) = last[1..].parse::<u32>() {
                     bench.delete(last, &format!(r#"["k{}"]"#, n % 13)).result.unwrap();
                 }
-                let body = format!(r#"{{"id":"x{round}","pk":"k{round}","m":{}}}"#, round % 4);
+                let body =
+                    format!(r#"{{"id":"x{round}","pk":"k{}","m":{}}}"#, round % 13, round % 4);
                 bench.create(&body).result.unwrap();
                 round += 1;
                 assert!(round < 500);

@@ -220,11 +220,7 @@ impl<'a> Host<'a> {
             explain: false,
             ..QueryRequest::new(text)
         };
-        let now = self.database.clock.monotonic_nanos();
-        let inside = Inside {
-            view: Arc::clone(&self.view) as Arc<dyn Snapshot>,
-            millis_left: self.ends_nanos.saturating_sub(now) / NANOS_PER_MILLI,
-        };
+        let inside = self.inside();
         self.work.usage = Usage::default();
         let container = self.container();
         let found =
@@ -239,12 +235,21 @@ impl<'a> Host<'a> {
 
     /// A page of all items, also of those that are kept out of the index.
     fn page_of_all(&mut self, page: &PageRequest) -> Result<HostPage> {
-        let (container, key) = (self.container(), self.home.header());
-        let (items, continuation, usage) =
-            self.database.list_logical(&*self.view, container, &key, page)?;
+        let (inside, key) = (self.inside(), self.home.header());
+        let container = Arc::clone(self.container());
+        let (rows, continuation, usage) =
+            self.database.list_logical(&mut self.work, &container, key, page, &inside)?;
         self.pay(&usage);
-        let rows = items.into_iter().map(|item| host_item(item).map(|item| item.text));
-        Ok(HostPage { rows: rows.collect::<Result<_>>()?, continuation })
+        Ok(HostPage { rows, continuation })
+    }
+
+    /// What a query of this transaction sees, and the time that it has.
+    fn inside(&self) -> Inside {
+        let now = self.database.clock.monotonic_nanos();
+        Inside {
+            view: Arc::clone(&self.view) as Arc<dyn Snapshot>,
+            millis_left: self.ends_nanos.saturating_sub(now) / NANOS_PER_MILLI,
+        }
     }
 
     fn pay(&mut self, usage: &Usage) {
