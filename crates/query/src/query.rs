@@ -94,7 +94,7 @@ impl Query {
             Ok((written, meaning))
         };
         let (written, meaning) = read().map_err(|error: SqlError| error.into_error(text))?;
-        let facts = Facts::new(&written, &meaning);
+        let facts = Facts::new(&meaning);
         let access = access::access(&meaning);
         let parameters = parameters.to_vec();
         let computed = computed.iter().map(|property| property.name.clone()).collect();

@@ -21,6 +21,7 @@ use partita_model::{ComputedProperty, Number, Value};
 
 use super::ast::{self, Condition, Count, OrderBy};
 use super::error::{SqlError, SqlResult};
+use super::print;
 use crate::ir::{Expr, OrderColumn, Projection, Query, Source};
 
 /// Parameters by name, the `@` included.
@@ -35,7 +36,9 @@ pub(crate) fn query(
 ) -> SqlResult<Query> {
     let mut lowering = Lowering::new(parameters, computed);
     lowering.indexed = indexed;
-    lowering.query(written, Sight::Container)
+    let mut query = lowering.query(written, Sight::Container)?;
+    query.joined = written.from.as_ref().filter(|_| query.joins()).map(print::from);
+    Ok(query)
 }
 
 /// The query that the condition of a patch stands for: all of the item where it holds.
@@ -46,6 +49,7 @@ pub(crate) fn condition(written: &Condition) -> SqlResult<Query> {
     Ok(Query {
         first_slot: from.first_slot,
         sources: from.sources,
+        joined: None,
         filter,
         grouping: None,
         projection: Projection::Value(Expr::Item),
@@ -116,6 +120,7 @@ impl<'q> Lowering<'q> {
         Ok(Query {
             first_slot: from.first_slot,
             sources: from.sources,
+            joined: None,
             filter,
             grouping,
             projection,
@@ -145,7 +150,11 @@ impl<'q> Lowering<'q> {
         };
         let column = |item: &ast::OrderItem| {
             let descending = item.direction == Some(ast::Direction::Descending);
-            Ok(OrderColumn { expr: self.expr(&item.expr)?, descending })
+            Ok(OrderColumn {
+                expr: self.expr(&item.expr)?,
+                descending,
+                text: print::expr(&item.expr),
+            })
         };
         items.iter().map(column).collect()
     }
