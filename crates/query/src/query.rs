@@ -24,7 +24,7 @@ use crate::run::{self, GO_ON, write};
 use crate::scope::{Scope, ScopeSettings};
 use crate::sortkey;
 use crate::sql::error::SqlError;
-use crate::sql::{ast, check, lower, parser};
+use crate::sql::{check, lower, parser};
 
 /// A query with its parameters, ready to run. Cheap to clone.
 ///
@@ -42,10 +42,6 @@ pub struct Query(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    written: ast::Query,
-    parameters: Vec<(String, Value)>,
-    /// The names of computed properties, which hide stored ones.
-    computed: Vec<String>,
     meaning: ir::Query,
     facts: Facts,
     access: Access,
@@ -90,16 +86,16 @@ impl Query {
         let read = || {
             let written = parser::parse_query(text, parameters)?;
             check::check(&written, text, parameters)?;
-            let meaning = lower::query(&written, parameters, computed, indexed)?;
-            Ok((written, meaning))
+            lower::query(&written, parameters, computed, indexed)
         };
-        let (written, meaning) = read().map_err(|error: SqlError| error.into_error(text))?;
-        let facts = Facts::new(&meaning);
-        let access = access::access(&meaning);
-        let parameters = parameters.to_vec();
-        let computed = computed.iter().map(|property| property.name.clone()).collect();
-        let inner = Inner { written, parameters, computed, meaning, facts, access };
-        Ok(Query(Arc::new(inner)))
+        let meaning = read().map_err(|error: SqlError| error.into_error(text))?;
+        Ok(Query::from_ir(meaning))
+    }
+
+    /// The query that a language's lowering made: all that is asked of a query is answered by it.
+    pub(crate) fn from_ir(meaning: ir::Query) -> Query {
+        let (facts, access) = (Facts::new(&meaning), access::access(&meaning));
+        Query(Arc::new(Inner { meaning, facts, access }))
     }
 
     /// What is to be known about the query without running it.
@@ -109,11 +105,7 @@ impl Query {
 
     /// Where the query has to look among items whose partition key is so defined.
     pub fn partition_filter(&self, key: &PartitionKeyDefinition) -> PartitionFilter {
-        let hidden = |name: &String| self.0.computed.contains(name);
-        if key.paths.iter().any(|path| path.segments().first().is_some_and(hidden)) {
-            return PartitionFilter::All;
-        }
-        partition_filter::partition_filter(&self.0.written, &self.0.parameters, key)
+        partition_filter::partition_filter(&self.0.meaning, key)
     }
 
     /// Which items can have a row, as far as indexes can tell.

@@ -17,7 +17,7 @@ mod select;
 
 use std::collections::HashMap;
 
-use partita_model::{ComputedProperty, Number, Value};
+use partita_model::{ComputedProperty, Geospatial, Number, Value};
 
 use super::ast::{self, Condition, Count, OrderBy};
 use super::error::{SqlError, SqlResult};
@@ -60,6 +60,27 @@ pub(crate) fn condition(written: &Condition) -> SqlResult<Query> {
     })
 }
 
+/// The WHERE clause for a plan. Queries that cannot be run are planned, too: a function that is
+/// refused, unless its value is beyond doubt, and a parameter without a value tell nothing.
+pub(crate) fn planned_filter(
+    written: &ast::Query,
+    parameters: &Parameters,
+    geospatial: Geospatial,
+) -> SqlResult<Option<Expr>> {
+    let mut lowering = Lowering::new(parameters, &[]);
+    lowering.planned_in = Some(geospatial);
+    lowering.from(written.from.as_ref(), Sight::Container)?;
+    lowering.filter(written.condition.as_ref())
+}
+
+/// The value of an expression that depends on no item; none if it does, or is undefined.
+pub(crate) fn constant(written: &ast::Expr, parameters: &Parameters) -> Option<Value> {
+    match Lowering::new(parameters, &[]).expr(written) {
+        Ok(Expr::Constant(value)) => Some(value),
+        _ => None,
+    }
+}
+
 /// What the first name of a FROM clause can mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sight {
@@ -82,6 +103,8 @@ struct Lowering<'q> {
     computed: &'q [ComputedProperty],
     /// The names of those that the index knows.
     indexed: &'q [String],
+    /// The meaning of coordinates, if the query is planned and not run.
+    planned_in: Option<Geospatial>,
     /// What each alias stands for, the innermost last.
     names: Vec<(String, Expr)>,
     next_slot: usize,
@@ -90,7 +113,8 @@ struct Lowering<'q> {
 impl<'q> Lowering<'q> {
     fn new(parameters: &'q Parameters, computed: &'q [ComputedProperty]) -> Lowering<'q> {
         let parameters = parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        Lowering { parameters, computed, indexed: &[], names: Vec::new(), next_slot: 0 }
+        let (indexed, planned_in) = (&[][..], None);
+        Lowering { parameters, computed, indexed, planned_in, names: Vec::new(), next_slot: 0 }
     }
 
     fn take_slots(&mut self, count: usize) -> usize {
