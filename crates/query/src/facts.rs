@@ -6,8 +6,6 @@ use partita_model::IndexStep;
 
 use crate::aggregate::Aggregate;
 use crate::ir::{Expr, Projection, Query, Source, Step};
-use crate::sql::ast::{self, Selection};
-use crate::sql::print;
 
 /// The shape of a query, for whoever decides how to run it.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +34,6 @@ pub struct Facts {
     pub top: Option<u64>,
     /// The numbers of OFFSET and LIMIT.
     pub offset_limit: Option<(u64, u64)>,
-    /// `SELECT *`
-    pub select_star: bool,
-    /// `SELECT VALUE`
-    pub select_value: bool,
     /// The user-defined functions it calls, each once.
     pub udfs: Vec<String>,
     /// Is there a WHERE clause?
@@ -110,42 +104,32 @@ impl Facts {
         }
     }
 
-    pub(crate) fn new(written: &ast::Query, meaning: &Query) -> Facts {
-        let items = match &written.order_by {
-            Some(ast::OrderBy::Items(items)) => items.as_slice(),
-            _ => &[],
-        };
-        let order = meaning.order_by.iter().zip(items).map(|(column, item)| OrderFact {
+    pub(crate) fn new(meaning: &Query) -> Facts {
+        let order = meaning.order_by.iter().map(|column| OrderFact {
             path: column.expr.index_path(),
             is_of_item: !is_in_slot(&column.expr),
-            text: print::expr(&item.expr),
+            text: column.text.clone(),
             descending: column.descending,
         });
         let mut seen = Seen::default();
-        meaning.for_each_expr(&mut |expr| {
-            if !is_container(meaning, expr) {
-                seen.visit(expr);
-            }
-        });
-        let joins = written.from.as_ref().is_some_and(multiplies);
+        meaning.for_each_expr(&mut |expr| seen.visit(expr));
+        let joins = meaning.joins();
         Facts {
-            has_from: written.from.is_some(),
+            has_from: !meaning.sources.is_empty(),
             joins,
-            joined: written.from.as_ref().filter(|_| joins).map(print::from),
+            joined: meaning.joined.clone(),
             is_grouped: meaning.grouping.is_some(),
-            only_counts: only_counts(written, meaning),
+            only_counts: only_counts(meaning),
             lists: lists(meaning),
-            has_group_by: !written.group_by.is_empty(),
+            has_group_by: meaning.grouping.as_ref().is_some_and(|by| !by.keys.is_empty()),
             distinct: meaning.distinct,
             ordered: !meaning.order_by.is_empty(),
             order: order.collect(),
             top: meaning.top,
             offset_limit: meaning.offset_limit,
-            select_star: matches!(written.select.selection, Selection::Everything(_)),
-            select_value: matches!(written.select.selection, Selection::Value(_)),
             udfs: seen.udfs,
             has_filter: meaning.filter.is_some(),
-            plain: if joins { None } else { plain(meaning) },
+            plain: plain(meaning),
             reads: if seen.whole { Reads::Whole } else { Reads::Paths(seen.paths) },
             selects: selects(meaning),
             extremes_of: extremes_of(meaning),
@@ -164,15 +148,12 @@ fn is_in_slot(expr: &Expr) -> bool {
 }
 
 /// See [`Facts::only_counts`].
-fn only_counts(written: &ast::Query, meaning: &Query) -> bool {
+fn only_counts(meaning: &Query) -> bool {
     let Some(grouping) = &meaning.grouping else { return false };
-    let is_count = |expr: &ast::Expr| {
-        matches!(expr, ast::Expr::Call { name, .. }
-            if Aggregate::by_name(name) == Some(Aggregate::Count))
-    };
-    let is_value = matches!(&written.select.selection, Selection::Value(expr) if is_count(expr));
+    // Without keys, the slots of a group are its aggregates.
+    let is_value = matches!(meaning.projection, Projection::Value(Expr::Slot(_)));
     let counts = |(aggregate, _): &(Aggregate, Expr)| *aggregate == Aggregate::Count;
-    (is_value || !written.group_by.is_empty()) && grouping.aggregates.iter().all(counts)
+    (is_value || !grouping.keys.is_empty()) && grouping.aggregates.iter().all(counts)
 }
 
 /// See [`Facts::lists`].
@@ -203,21 +184,12 @@ fn plain(meaning: &Query) -> Option<PlainRow> {
     }
 }
 
-/// Is this the `c` of `FROM c`? It gives the item a name and looks at nothing.
-fn is_container(meaning: &Query, expr: &Expr) -> bool {
-    *expr == Expr::Item
-        && meaning
-            .sources
-            .iter()
-            .any(|source| matches!(source, Source::Value(of) if std::ptr::eq(of, expr)))
-}
-
 /// What a query looks at besides WHERE.
 fn selects(meaning: &Query) -> Reads {
     let mut seen = Seen::default();
     meaning.for_each_expr(&mut |expr| {
         let is_filter = meaning.filter.as_ref().is_some_and(|filter| std::ptr::eq(filter, expr));
-        if !is_filter && !is_container(meaning, expr) {
+        if !is_filter {
             seen.visit(expr);
         }
     });
@@ -237,14 +209,6 @@ fn extremes_of(meaning: &Query) -> Option<Vec<IndexStep>> {
     let first = paths.next()??;
     let same = paths.all(|path| path.as_ref() == Some(&first));
     (same && !first.is_empty()).then_some(first)
-}
-
-fn multiplies(from: &ast::From) -> bool {
-    let plain = matches!(
-        &from.first.kind,
-        ast::SourceKind::Whole { collection: ast::Collection::Path { .. }, .. }
-    );
-    !plain || !from.joins.is_empty()
 }
 
 #[derive(Default)]

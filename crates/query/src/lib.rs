@@ -12,6 +12,10 @@
 //! 5. `run` binds the sources of a query to the parts of an item and makes rows or groups of them;
 //!    `eval` computes an expression, with `None` for the language's `undefined`.
 //!
+//! Behind the lowering nothing depends on the language: facts, access and the partition filter are
+//! read from `ir`, and [`Query`] keeps no syntax tree. Another language brings its own lowering and
+//! hands the result to `Query::from_ir`. Only [`plan`] stays with SQL, because a plan is SQL again.
+//!
 //! Beside this road, [`plan`] tells clients how to ask several partitions, [`access`] tells which
 //! items an index could name, and [`Filter`] is the part of the language that metadata queries and
 //! conditional patches use.

@@ -4,23 +4,16 @@
 //! only those logical partitions need to be asked. The answer is a superset: an item that the query
 //! finds always has one of the keys, an item with one of the keys need not be found.
 //!
-//! `condition` reads the clause, `names` knows what its names stand for, `constant` what parameters
-//! and other constants are worth; `place` and `region` calculate with sets of keys. Query plans
+//! `condition` reads the clause, `place` and `region` calculate with sets of keys. Query plans
 //! print the same sets as ranges.
 
 pub(crate) mod condition;
-pub(crate) mod constant;
-pub(crate) mod names;
 pub(crate) mod place;
 pub(crate) mod region;
-mod spatial;
 
-use crate::sql::ast::Query;
+use crate::ir::Query;
 use condition::regions;
-use constant::Constants;
-use partita_model::{
-    EpkRange, KeyKind, KeyPart, PartitionKeyDefinition, PartitionKeyHeader, Value,
-};
+use partita_model::{EpkRange, KeyKind, KeyPart, PartitionKeyDefinition, PartitionKeyHeader};
 use place::{Interval, Places};
 use region::{Region, Regions, extended};
 
@@ -48,15 +41,10 @@ pub struct KeyFilter {
 }
 
 /// Where the query has to look among items whose key is so defined.
-pub(crate) fn partition_filter(
-    query: &Query,
-    parameters: &[(String, Value)],
-    key: &PartitionKeyDefinition,
-) -> PartitionFilter {
-    let constants = Constants::new(parameters);
-    match &query.from {
-        None => PartitionFilter::All,
-        Some(_) => filter(&regions(query, &constants, key), key),
+pub(crate) fn partition_filter(query: &Query, key: &PartitionKeyDefinition) -> PartitionFilter {
+    match query.sources.as_slice() {
+        [] => PartitionFilter::All,
+        _ => filter(&regions(query.filter.as_ref(), key), key),
     }
 }
 

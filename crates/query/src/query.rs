@@ -14,7 +14,7 @@ use partita_model::{ComputedProperty, Document, IndexStep, PartitionKeyDefinitio
 use crate::access::{self, Access};
 use crate::cell::Cell;
 use crate::eval::{self, Frame};
-use crate::facts::{Facts, OrderFact};
+use crate::facts::Facts;
 use crate::hash;
 use crate::ir;
 use crate::partition_filter::{self, PartitionFilter};
@@ -24,7 +24,7 @@ use crate::run::{self, GO_ON, write};
 use crate::scope::{Scope, ScopeSettings};
 use crate::sortkey;
 use crate::sql::error::SqlError;
-use crate::sql::{ast, check, lower, parser};
+use crate::sql::{check, lower, parser};
 
 /// A query with its parameters, ready to run. Cheap to clone.
 ///
@@ -40,12 +40,8 @@ use crate::sql::{ast, check, lower, parser};
 #[derive(Clone, Debug)]
 pub struct Query(Arc<Inner>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Inner {
-    written: ast::Query,
-    parameters: Vec<(String, Value)>,
-    /// The names of computed properties, which hide stored ones.
-    computed: Vec<String>,
     meaning: ir::Query,
     facts: Facts,
     access: Access,
@@ -90,16 +86,16 @@ impl Query {
         let read = || {
             let written = parser::parse_query(text, parameters)?;
             check::check(&written, text, parameters)?;
-            let meaning = lower::query(&written, parameters, computed, indexed)?;
-            Ok((written, meaning))
+            lower::query(&written, parameters, computed, indexed)
         };
-        let (written, meaning) = read().map_err(|error: SqlError| error.into_error(text))?;
-        let facts = Facts::new(&written, &meaning);
-        let access = access::access(&meaning);
-        let parameters = parameters.to_vec();
-        let computed = computed.iter().map(|property| property.name.clone()).collect();
-        let inner = Inner { written, parameters, computed, meaning, facts, access };
-        Ok(Query(Arc::new(inner)))
+        let meaning = read().map_err(|error: SqlError| error.into_error(text))?;
+        Ok(Query::from_ir(meaning))
+    }
+
+    /// The query that a language's lowering made: all that is asked of a query is answered by it.
+    pub(crate) fn from_ir(meaning: ir::Query) -> Query {
+        let (facts, access) = (Facts::new(&meaning), access::access(&meaning));
+        Query(Arc::new(Inner { meaning, facts, access }))
     }
 
     /// `SELECT DISTINCT c.a` as if it said `ORDER BY c.a`: equal rows come one after another then,
@@ -107,21 +103,18 @@ impl Query {
     /// item, or have an order already.
     pub fn ordered_by_row(&self) -> Option<Query> {
         let Inner { meaning, facts, .. } = &*self.0;
-        let path = facts.row_path()?;
+        let is_value = facts.row_path().is_some_and(|path| !path.is_empty());
         let expr = match &meaning.projection {
             ir::Projection::Value(expr) => expr,
             ir::Projection::Members(members) => &members.first()?.1,
         };
-        if facts.ordered || !facts.distinct || path.is_empty() {
+        if facts.ordered || !facts.distinct || !is_value {
             return None;
         }
-        let mut inner = (*self.0).clone();
-        let column = ir::OrderColumn { expr: expr.clone(), descending: false };
-        inner.meaning.order_by.push(column);
-        inner.facts.ordered = true;
-        let (path, text) = (Some(path.to_vec()), String::new());
-        inner.facts.order.push(OrderFact { path, is_of_item: true, text, descending: false });
-        Some(Query(Arc::new(inner)))
+        let mut meaning = meaning.clone();
+        let (expr, text) = (expr.clone(), String::new());
+        meaning.order_by.push(ir::OrderColumn { expr, text, descending: false });
+        Some(Query::from_ir(meaning))
     }
 
     /// What is to be known about the query without running it.
@@ -131,11 +124,7 @@ impl Query {
 
     /// Where the query has to look among items whose partition key is so defined.
     pub fn partition_filter(&self, key: &PartitionKeyDefinition) -> PartitionFilter {
-        let hidden = |name: &String| self.0.computed.contains(name);
-        if key.paths.iter().any(|path| path.segments().first().is_some_and(hidden)) {
-            return PartitionFilter::All;
-        }
-        partition_filter::partition_filter(&self.0.written, &self.0.parameters, key)
+        partition_filter::partition_filter(&self.0.meaning, key)
     }
 
     /// Which items can have a row, as far as indexes can tell.

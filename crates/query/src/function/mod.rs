@@ -24,6 +24,7 @@ mod part;
 mod regex;
 mod room;
 mod set;
+pub(crate) mod spatial;
 mod string;
 mod table;
 #[cfg(test)]

@@ -15,6 +15,9 @@ pub(crate) struct Query {
     pub(crate) first_slot: usize,
     /// None for a query without FROM: it has one row.
     pub(crate) sources: Vec<Source>,
+    /// The sources as they were written, if an item can give several rows: a continuation is good
+    /// only for the same ones. Only of the outermost query.
+    pub(crate) joined: Option<String>,
     pub(crate) filter: Option<Expr>,
     /// `None`: rows are projected one by one. `Some`: they are gathered.
     pub(crate) grouping: Option<Grouping>,
@@ -24,6 +27,13 @@ pub(crate) struct Query {
     pub(crate) order_by: Vec<OrderColumn>,
     pub(crate) top: Option<u64>,
     pub(crate) offset_limit: Option<(u64, u64)>,
+}
+
+impl Query {
+    /// Can one item give several rows?
+    pub(crate) fn joins(&self) -> bool {
+        !matches!(self.sources.as_slice(), [] | [Source::Value(_)])
+    }
 }
 
 /// Where the values of a slot come from.
@@ -60,4 +70,6 @@ pub(crate) enum Projection {
 pub(crate) struct OrderColumn {
     pub(crate) expr: Expr,
     pub(crate) descending: bool,
+    /// The column as it was written.
+    pub(crate) text: String,
 }

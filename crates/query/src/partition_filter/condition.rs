@@ -5,60 +5,43 @@
 //! container whose keys are kept in order also gains from comparisons, BETWEEN and STARTSWITH.
 //! Everything else says nothing.
 
-use super::constant::{Constant, Constants};
-use super::names::ItemNames;
 use super::place::{End, Interval, Place, Places};
 use super::region::Regions;
-use crate::aggregate::Aggregate;
-use crate::ir::{BinaryOperator, UnaryOperator};
-use crate::sql::ast::{Expr, Query, Selection, SubqueryKind};
+use crate::function::Function;
+use crate::ir::{BinaryOperator, Expr, Query, Step, SubqueryKind, UnaryOperator};
 use partita_model::{KeyKind, PartitionKeyDefinition, Value};
 
-/// Where the keys of the items that the query looks at may be.
-pub(crate) fn regions(
-    query: &Query,
-    constants: &Constants<'_>,
-    key: &PartitionKeyDefinition,
-) -> Regions {
-    let Some(from) = &query.from else { return Regions::nothing() };
-    let Some(condition) = &query.condition else { return Regions::All };
-    let names = ItemNames::of(from);
-    Analysis { constants, key, names: &names }.condition(condition)
+/// Where the keys of the items that a filter leaves may be.
+pub(crate) fn regions(filter: Option<&Expr>, key: &PartitionKeyDefinition) -> Regions {
+    filter.map_or(Regions::All, |condition| Analysis { key }.condition(condition))
 }
 
 struct Analysis<'a> {
-    constants: &'a Constants<'a>,
     key: &'a PartitionKeyDefinition,
-    names: &'a ItemNames,
 }
 
 impl Analysis<'_> {
     fn condition(&self, expr: &Expr) -> Regions {
-        match self.constants.fold(expr) {
-            Constant::Defined(value) if *value == Value::Bool(true) => return Regions::All,
-            Constant::Defined(_) | Constant::Undefined => return Regions::nothing(),
-            Constant::Unknown => {}
-        }
         match expr {
+            Expr::Constant(Value::Bool(true)) => Regions::All,
+            Expr::Constant(_) | Expr::Undefined => Regions::nothing(),
             Expr::Chain { first, rest } => self.chain(first, rest),
             Expr::Path { .. } => self.point(expr, Place::Bool(true)),
             Expr::Unary { operator: UnaryOperator::Not, operand } => {
                 self.point(operand, Place::Bool(false))
             }
-            Expr::In { negated: false, operand, list } => self.among(operand, list),
-            Expr::Between { negated: false, operand, low, high } => {
+            Expr::InConstants { operand, set } => self.among(operand, set.values()),
+            Expr::Between { operand, low, high } => {
                 let low = self.compared(operand, BinaryOperator::GreaterOrEqual, low);
                 let high = self.compared(operand, BinaryOperator::LessOrEqual, high);
                 Regions::intersection([low, high])
             }
-            Expr::Like { negated: false, operand, pattern, escape } => {
-                match self.constants.fold(pattern).as_str().and_then(|p| literal(p, *escape)) {
-                    Some(text) => self.point(operand, Place::String(text)),
-                    None => Regions::All,
-                }
-            }
-            Expr::Call { name, arguments, .. } => self.call(name, arguments),
-            Expr::Subquery { kind: SubqueryKind::Exists, query, .. } => self.subquery(query),
+            Expr::Like { operand, text, escape, .. } => match literal(text, *escape) {
+                Some(text) => self.point(operand, Place::String(text)),
+                None => Regions::All,
+            },
+            Expr::Call { function, arguments } => self.call(*function, arguments),
+            Expr::Subquery { kind: SubqueryKind::Exists, query } => self.subquery(query),
             _ => Regions::All,
         }
     }
@@ -85,36 +68,35 @@ impl Analysis<'_> {
     /// A comparison with a subquery holds only if the subquery has a row.
     fn operand(&self, expr: &Expr) -> Regions {
         match expr {
-            Expr::Subquery { kind: SubqueryKind::Scalar, query, .. } => self.subquery(query),
+            Expr::Subquery { kind: SubqueryKind::Scalar, query } => self.subquery(query),
             _ => Regions::All,
         }
     }
 
     /// What must be so for the subquery to have a row.
     fn subquery(&self, query: &Query) -> Regions {
-        let aggregates = selected(query).any(contains_aggregate);
-        let Some(condition) = query.condition.as_ref().filter(|_| !aggregates) else {
-            return Regions::All;
-        };
-        let names = self.names.within(query);
-        Analysis { names: &names, ..*self }.condition(condition)
+        match (&query.filter, &query.grouping) {
+            // Aggregates have a row of nothing, too.
+            (_, Some(grouping)) if !grouping.aggregates.is_empty() => Regions::All,
+            (Some(filter), _) => self.condition(filter),
+            (None, _) => Regions::All,
+        }
     }
 
     /// `operand ∘ constant`, if that is what it is.
     fn compared(&self, operand: &Expr, operator: BinaryOperator, constant: &Expr) -> Regions {
-        let constant = self.constants.fold(constant);
-        if matches!(constant, Constant::Unknown) {
-            return Regions::All;
-        }
-        let value = constant.value();
-        if let (BinaryOperator::Equal, Expr::Call { name, arguments, .. }) = (operator, operand) {
-            return match arguments.as_slice() {
-                [argument] if name.eq_ignore_ascii_case("ABS") => self.absolute(argument, value),
-                _ => Regions::All,
-            };
-        }
+        let value = match constant {
+            Expr::Constant(value) => Some(value),
+            Expr::Undefined => None,
+            _ => return Regions::All,
+        };
         match operator {
-            BinaryOperator::Equal => self.point(operand, Place::of(value)),
+            BinaryOperator::Equal => match operand {
+                Expr::Call { function: Function::Abs, arguments } => {
+                    self.absolute(arguments, value)
+                }
+                _ => self.point(operand, Place::of(value)),
+            },
             _ if self.key.kind == KeyKind::Range => match interval(operator, value) {
                 Some(interval) => self.places(operand, Places::union(vec![interval])),
                 None => Regions::All,
@@ -124,8 +106,10 @@ impl Analysis<'_> {
     }
 
     /// `ABS(argument) = value`
-    fn absolute(&self, argument: &Expr, value: Option<&Value>) -> Regions {
-        let Some(number) = value.and_then(Value::as_f64) else { return Regions::All };
+    fn absolute(&self, arguments: &[Expr], value: Option<&Value>) -> Regions {
+        let ([argument], Some(number)) = (arguments, value.and_then(Value::as_f64)) else {
+            return Regions::All;
+        };
         let both = match number {
             negative if negative < 0.0 => Vec::new(),
             0.0 => vec![0.0],
@@ -135,40 +119,28 @@ impl Analysis<'_> {
         self.places(argument, Places::union(points.collect()))
     }
 
-    fn among(&self, operand: &Expr, list: &[Expr]) -> Regions {
+    fn among(&self, operand: &Expr, values: &[Value]) -> Regions {
         if self.component(operand).is_none() {
             return Regions::All;
         }
-        let mut points = Vec::with_capacity(list.len());
-        for choice in list {
-            match self.constants.fold(choice) {
-                Constant::Unknown => return Regions::All,
-                // Nothing equals undefined, so it is not among the choices.
-                Constant::Undefined => {}
-                Constant::Defined(value) => points.push(Interval::point(Place::of(Some(&value)))),
-            }
-        }
-        self.places(operand, Places::union(points))
+        let point = |value| Interval::point(Place::of(Some(value)));
+        self.places(operand, Places::union(values.iter().map(point).collect()))
     }
 
-    fn call(&self, name: &str, arguments: &[Expr]) -> Regions {
-        match (name.to_ascii_uppercase().as_str(), arguments) {
-            ("IS_NULL", [operand]) => self.point(operand, Place::Null),
-            ("IS_BOOL" | "IS_BOOLEAN", [operand]) => {
-                let both = [false, true].map(|value| Interval::point(Place::Bool(value)));
-                self.places(operand, Places::union(both.to_vec()))
+    fn call(&self, function: Function, arguments: &[Expr]) -> Regions {
+        match (function, arguments) {
+            (Function::IsNull, [operand]) => self.point(operand, Place::Null),
+            (Function::IsBool, [operand]) => {
+                self.among(operand, &[Value::Bool(false), Value::Bool(true)])
             }
-            ("ARRAY_CONTAINS" | "_TRY_ARRAY_CONTAINS", [array, operand, ..]) => {
-                let constant = self.constants.fold(array);
-                let Some(Value::Array(elements)) = constant.value() else { return Regions::All };
-                let point = |element| Interval::point(Place::of(Some(element)));
-                self.places(operand, Places::union(elements.iter().map(point).collect()))
-            }
-            ("STARTSWITH", [operand, prefix]) if self.key.kind == KeyKind::Range => {
-                match self.constants.fold(prefix).as_str() {
-                    Some(prefix) => self.places(operand, Places::union(vec![starting(prefix)])),
-                    None => Regions::All,
-                }
+            (
+                Function::ArrayContains | Function::TryArrayContains,
+                [Expr::Constant(Value::Array(elements)), operand, ..],
+            ) => self.among(operand, elements),
+            (Function::StartsWith, [operand, Expr::Constant(Value::String(prefix))])
+                if self.key.kind == KeyKind::Range =>
+            {
+                self.places(operand, Places::union(vec![starting(prefix)]))
             }
             _ => Regions::All,
         }
@@ -187,27 +159,13 @@ impl Analysis<'_> {
 
     /// Which component of the key the expression reads, if it reads one.
     fn component(&self, expr: &Expr) -> Option<usize> {
-        let path = self.names.path(expr, self.constants)?;
-        self.key.paths.iter().position(|candidate| *candidate.segments() == path)
+        let steps = expr.item_path()?;
+        let is_at = |name: &String, step: &Step| matches!(step, Step::Member(at) if **at == **name);
+        self.key.paths.iter().position(|path| {
+            let names = path.segments();
+            names.len() == steps.len() && names.iter().zip(steps).all(|(n, s)| is_at(n, s))
+        })
     }
-}
-
-/// The expressions that a query selects.
-fn selected(query: &Query) -> impl Iterator<Item = &Expr> {
-    let (value, list) = match &query.select.selection {
-        Selection::Everything(_) => (None, [].as_slice()),
-        Selection::Value(expr) => (Some(expr), [].as_slice()),
-        Selection::List(items) => (None, items.as_slice()),
-    };
-    value.into_iter().chain(list.iter().map(|item| &item.expr))
-}
-
-fn contains_aggregate(expr: &Expr) -> bool {
-    let is_aggregate = |part: &Expr| match part {
-        Expr::Call { name, .. } => Aggregate::by_name(name).is_some(),
-        _ => false,
-    };
-    expr.any(&is_aggregate)
 }
 
 /// `a < b` is `b > a`.

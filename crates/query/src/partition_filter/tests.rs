@@ -1,10 +1,11 @@
 //! The keys that a condition leaves possible, and that none is lost.
 
-use super::{PartitionFilter, partition_filter};
-use crate::sql::parser::parse_query;
+use super::PartitionFilter;
+use crate::Query;
+use crate::ir::{self, BinaryOperator, Expr, Projection, Source, Step};
 use partita_model::{
-    HashVersion, KeyKind, KeyPart, KeyWriting, PartitionKeyDefinition, PartitionKeyHeader,
-    PropertyPath, Value,
+    HashVersion, KeyKind, KeyPart, KeyWriting, MemberName, PartitionKeyDefinition,
+    PartitionKeyHeader, PropertyPath, Value,
 };
 
 fn key(kind: KeyKind, paths: &[&str]) -> PartitionKeyDefinition {
@@ -20,7 +21,7 @@ fn key(kind: KeyKind, paths: &[&str]) -> PartitionKeyDefinition {
 
 fn filter(condition: &str, key: &PartitionKeyDefinition) -> PartitionFilter {
     let text = format!("SELECT * FROM c WHERE {condition}");
-    partition_filter(&parse_query(&text, &[]).expect("a query"), &[], key)
+    Query::parse(&text, &[], &[]).expect("a query").partition_filter(key)
 }
 
 /// The keys as headers would have them, in any order.
@@ -99,13 +100,14 @@ fn a_key_too_long_for_an_item_finds_nothing() {
 #[test]
 fn names_lead_to_the_item_only_where_they_mean_it() {
     let key = key(KeyKind::Hash, &["/a/b"]);
-    let of = |text: &str| partition_filter(&parse_query(text, &[]).expect("a query"), &[], &key);
+    let of = |text: &str| Query::parse(text, &[], &[]).expect(text).partition_filter(&key);
     for text in [
         "SELECT * FROM c WHERE c.a.b = 1",
         "SELECT * FROM root r WHERE r['a'].b = 1",
         "SELECT * FROM c.a WHERE a.b = 1",
         "SELECT * FROM c.a x WHERE x.b = 1",
-        "SELECT * FROM c JOIN c.a x WHERE x.b = 1",
+        "SELECT VALUE x FROM c JOIN c.a x WHERE x.b = 1",
+        "SELECT VALUE b FROM c.a.b WHERE b = 1",
     ] {
         assert_eq!(headers(&of(text)), ["[1]"], "{text}");
     }
@@ -124,11 +126,37 @@ fn names_lead_to_the_item_only_where_they_mean_it() {
 #[test]
 fn parameters_are_found_by_name() {
     let key = key(KeyKind::Hash, &["/pk"]);
-    let query = parse_query("SELECT * FROM c WHERE c[@name] IN (@a, @b)", &[]).expect("a query");
     let parameters: Vec<(String, Value)> = [("@a", "x"), ("@b", "y"), ("@name", "pk")]
         .map(|(name, value)| (name.to_owned(), Value::from(value)))
         .to_vec();
-    let found = partition_filter(&query, &parameters, &key);
-    assert_eq!(headers(&found), [r#"["x"]"#, r#"["y"]"#]);
-    assert_eq!(partition_filter(&query, &parameters[..2], &key), PartitionFilter::All);
+    let filter = |parameters: &[(String, Value)]| {
+        let query = Query::parse("SELECT * FROM c WHERE c[@name] IN (@a, @b)", parameters, &[]);
+        query.expect("a query").partition_filter(&key)
+    };
+    assert_eq!(headers(&filter(&parameters)), [r#"["x"]"#, r#"["y"]"#]);
+    // What has no value is undefined: no choice of IN, and no name of a member.
+    assert_eq!(headers(&filter(&parameters[1..])), [r#"["y"]"#]);
+    assert_eq!(filter(&parameters[..2]), PartitionFilter::All);
+}
+
+#[test]
+fn the_lowered_form_is_all_that_is_needed() {
+    let path = Expr::path(Expr::Item, vec![Step::Member(MemberName::new("pk"))]);
+    let equal = (BinaryOperator::Equal, Expr::Constant(Value::from("x")));
+    let query = Query::from_ir(ir::Query {
+        first_slot: 0,
+        sources: vec![Source::Value(Expr::Item)],
+        joined: None,
+        filter: Some(Expr::Chain { first: Box::new(path), rest: vec![equal] }),
+        grouping: None,
+        projection: Projection::Value(Expr::Item),
+        distinct: false,
+        order_by: Vec::new(),
+        top: None,
+        offset_limit: None,
+    });
+    let of_sql = Query::parse("SELECT * FROM c WHERE c.pk = 'x'", &[], &[]).expect("a query");
+    let key = key(KeyKind::Hash, &["/pk"]);
+    assert_eq!(headers(&query.partition_filter(&key)), [r#"["x"]"#]);
+    assert_eq!((query.facts(), query.access()), (of_sql.facts(), of_sql.access()));
 }

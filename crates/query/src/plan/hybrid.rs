@@ -8,9 +8,9 @@ use super::info::{HybridInfo, OrderColumn, QueryInfo};
 use super::rewrite::{self, is_call};
 use super::shape::Shape;
 use super::vector;
-use crate::partition_filter::constant::Constants;
 use crate::sql::ast::{Expr, Query};
 use crate::sql::error::SqlResult;
+use crate::sql::lower::{self, Parameters};
 use crate::sql::print;
 use partita_model::{Value, VectorEmbeddingPolicy};
 
@@ -43,18 +43,18 @@ struct Component {
 pub(super) fn plan(
     shape: &Shape<'_>,
     functions: &[Expr],
-    constants: &Constants<'_>,
+    parameters: &Parameters,
     vectors: Option<&VectorEmbeddingPolicy>,
     skip_rewrite: bool,
 ) -> SqlResult<HybridInfo> {
-    let (scores, weights) = fused(functions, constants);
+    let (scores, weights) = fused(functions, parameters);
     let mut components: Vec<Component> = Vec::with_capacity(scores.len());
     for (index, score) in scores.iter().enumerate() {
         let inverted = weights.get(index).is_some_and(|weight| *weight < 0.0);
         let texts = components.iter().filter(|one| one.statistics.is_some()).count();
         components.push(match is_call(score, "FullTextScore") {
-            true => text_component(score, texts, inverted, constants),
-            false => vector_component(score, inverted, constants, vectors),
+            true => text_component(score, texts, inverted, parameters),
+            false => vector_component(score, inverted, parameters, vectors),
         });
     }
     let (skip, take) = match (shape.offset_limit, shape.top) {
@@ -74,15 +74,15 @@ pub(super) fn plan(
 }
 
 /// The scoring functions and their weights: `RRF(a, b, [1, 2])`, or one function alone.
-fn fused<'a>(functions: &'a [Expr], constants: &Constants<'_>) -> (Vec<&'a Expr>, Vec<f64>) {
+fn fused<'a>(functions: &'a [Expr], parameters: &Parameters) -> (Vec<&'a Expr>, Vec<f64>) {
     let fusion = match functions {
         [call] if is_call(call, "RRF") => arguments(call),
         _ => functions,
     };
     let (scores, rest): (Vec<&Expr>, Vec<&Expr>) =
         fusion.iter().partition(|expr| matches!(expr, Expr::Call { .. }));
-    let weights = rest.first().map(|weights| constants.fold(weights));
-    let weights = weights.as_ref().and_then(|weights| weights.value()?.as_array());
+    let weights = rest.first().and_then(|weights| lower::constant(weights, parameters));
+    let weights = weights.as_ref().and_then(Value::as_array);
     let weights = weights.unwrap_or_default().iter().filter_map(Value::as_f64).collect();
     (scores, weights)
 }
@@ -91,11 +91,11 @@ fn text_component(
     score: &Expr,
     index: usize,
     inverted: bool,
-    constants: &Constants<'_>,
+    parameters: &Parameters,
 ) -> Component {
     let arguments = arguments(score);
     let path = arguments.first().map(print::expr).unwrap_or_default();
-    let terms = terms(arguments.get(1..).unwrap_or_default(), constants);
+    let terms = terms(arguments.get(1..).unwrap_or_default(), parameters);
     let hits: Vec<String> =
         terms.iter().map(|term| format!("COUNTIF(FullTextContains({path}, {term}))")).collect();
     Component {
@@ -117,11 +117,11 @@ fn text_component(
 fn vector_component(
     score: &Expr,
     inverted: bool,
-    constants: &Constants<'_>,
+    parameters: &Parameters,
     vectors: Option<&VectorEmbeddingPolicy>,
 ) -> Component {
     let printed: Vec<String> = arguments(score).iter().map(print::expr).collect();
-    let greatest = vector::nearest_is_greatest(score, constants, vectors).unwrap_or(true);
+    let greatest = vector::nearest_is_greatest(score, parameters, vectors).unwrap_or(true);
     let descending = greatest != inverted;
     Component {
         score: format!("_VectorScore({})", printed.join(", ")),
@@ -144,10 +144,10 @@ fn arguments(call: &Expr) -> &[Expr] {
 }
 
 /// The search terms as printed. An array of terms, written or as a parameter, is so many terms.
-fn terms(arguments: &[Expr], constants: &Constants<'_>) -> Vec<String> {
+fn terms(arguments: &[Expr], parameters: &Parameters) -> Vec<String> {
     let mut terms = Vec::new();
     for argument in arguments {
-        match (argument, constants.fold(argument).value()) {
+        match (argument, lower::constant(argument, parameters)) {
             (Expr::Array(elements), _) => terms.extend(elements.iter().map(print::expr)),
             (Expr::Parameter { .. }, Some(Value::Array(values))) => {
                 terms.extend(values.iter().map(|value| print::expr(&Expr::Literal(value.clone()))))

@@ -5,11 +5,11 @@
 //! index, equalities first. The order of the lists is the service's: what is filtered last comes
 //! first.
 
+use super::names::ItemNames;
 use super::shape::aggregate_of;
 use crate::ir::BinaryOperator;
-use crate::partition_filter::constant::Constants;
-use crate::partition_filter::names::ItemNames;
 use crate::sql::ast::{Expr, OrderBy, Query, Selection};
+use crate::sql::lower::Parameters;
 use crate::sql::parser;
 use partita_model::{IndexStep, IndexingPolicy, Result, Step, Value, json};
 
@@ -49,7 +49,7 @@ pub fn index_metrics(
 ) -> Result<IndexMetrics> {
     let query = parser::parse_query(text, parameters).map_err(|error| error.into_error(text))?;
     let Some(from) = &query.from else { return Ok(IndexMetrics::default()) };
-    let reader = Reader { names: ItemNames::of(from), constants: Constants::new(parameters) };
+    let reader = Reader { names: ItemNames::of(from), parameters };
     let filters = reader.filters(&query);
     let mut metrics = IndexMetrics::default();
     let composites = reader.composites(&query, &filters);
@@ -75,7 +75,7 @@ pub fn index_metrics(
 
 struct Reader<'a> {
     names: ItemNames,
-    constants: Constants<'a>,
+    parameters: &'a Parameters,
 }
 
 impl Reader<'_> {
@@ -115,7 +115,7 @@ impl Reader<'_> {
         let Some((operands, used)) = found else {
             return expr.for_each_part(&mut |part| self.add(part, filters));
         };
-        let paths = operands.iter().filter_map(|operand| self.names.path(operand, &self.constants));
+        let paths = operands.iter().filter_map(|operand| self.names.path(operand, self.parameters));
         filters.extend(paths.map(|path| (path, used)));
     }
 
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
         let ordered = match &query.order_by {
             Some(OrderBy::Items(items)) => match items.as_slice() {
-                [item] => self.names.path(&item.expr, &self.constants),
+                [item] => self.names.path(&item.expr, self.parameters),
                 _ => None,
             },
             _ => None,
@@ -164,7 +164,7 @@ impl Reader<'_> {
         if !ranges.is_empty() {
             return ranges.into_iter().filter(|range| !equal.contains(range)).map(with).collect();
         }
-        let groups = query.group_by.iter().map(|expr| self.names.path(expr, &self.constants));
+        let groups = query.group_by.iter().map(|expr| self.names.path(expr, self.parameters));
         match groups.collect::<Option<Vec<Path>>>() {
             Some(groups) if groups.len() > 1 && groups.iter().all(|path| equal.contains(path)) => {
                 vec![groups]

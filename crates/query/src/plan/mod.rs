@@ -9,7 +9,7 @@
 //! - `hybrid` does both for ORDER BY RANK, which is several queries at once.
 //! - `ranges` says where to ask, `features` what the client must be able to do.
 //! - `info` is the plan as clients read it.
-//! - `metrics` is about indexes, which clients may ask of any query.
+//! - `metrics` is about indexes, which clients may ask of any query; `names` finds its paths.
 //!
 //! Nothing here looks at data. A query is planned even if Partita cannot run it.
 
@@ -17,15 +17,16 @@ mod features;
 mod hybrid;
 mod info;
 mod metrics;
+mod names;
 mod ranges;
 mod rewrite;
 mod shape;
 mod vector;
 
 use crate::partition_filter::condition::regions;
-use crate::partition_filter::constant::Constants;
+use crate::partition_filter::region::Regions;
 use crate::sql::error::SqlResult;
-use crate::sql::{ast, check, parser};
+use crate::sql::{ast, check, lower, parser};
 use partita_model::{
     Geospatial, Object, PartitionKeyDefinition, Result, Value, VectorEmbeddingPolicy,
 };
@@ -99,22 +100,33 @@ pub fn plan(request: &PlanRequest<'_>) -> Result<QueryPlan> {
 }
 
 fn planned(query: &ast::Query, request: &PlanRequest<'_>) -> SqlResult<QueryPlan> {
-    let constants = Constants::new(request.parameters).with_coordinates(request.geospatial);
-    let shape = Shape::of(query, &constants)?;
-    let looked_at = shape.counted_rows().unwrap_or(query);
-    let regions = regions(looked_at, &constants, request.partition_key);
+    let parameters = request.parameters;
+    let shape = Shape::of(query, parameters)?;
+    let regions = regions_of(shape.counted_rows().unwrap_or(query), request);
     let ranges = ranges::ranges(&regions, request.partition_key);
     let kind = match &query.order_by {
         Some(ast::OrderBy::Rank { functions, .. }) => {
             let skip_rewrite = features::skips_order_by_rewrite(request.features);
-            let hybrid = hybrid::plan(&shape, functions, &constants, request.vector, skip_rewrite);
+            let hybrid = hybrid::plan(&shape, functions, parameters, request.vector, skip_rewrite);
             PlanKind::Hybrid(Box::new(hybrid?))
         }
         _ => {
             let one_key = request.has_logical_partition_key
                 || matches!(ranges.as_slice(), [range] if range.is_key());
-            PlanKind::Query(rewrite::plan(&shape, &constants, request.vector, one_key))
+            PlanKind::Query(rewrite::plan(&shape, parameters, request.vector, one_key))
         }
     };
     Ok(QueryPlan { kind, ranges })
+}
+
+/// Where the keys of the items that a query looks at may be. A condition that has no meaning for
+/// Partita says nothing.
+fn regions_of(query: &ast::Query, request: &PlanRequest<'_>) -> Regions {
+    if query.from.is_none() {
+        return Regions::nothing();
+    }
+    match lower::planned_filter(query, request.parameters, request.geospatial) {
+        Ok(filter) => regions(filter.as_ref(), request.partition_key),
+        Err(_) => Regions::All,
+    }
 }

@@ -13,8 +13,8 @@ use super::info::{DistinctType, OrderColumn, QueryInfo};
 use super::shape::{Item, Projection, Shape};
 use super::vector;
 use crate::aggregate::Aggregate;
-use crate::partition_filter::constant::Constants;
 use crate::sql::ast::{Direction, Expr, OrderBy, OrderItem, Query, Selection};
+use crate::sql::lower::Parameters;
 use crate::sql::print;
 use partita_model::VectorEmbeddingPolicy;
 
@@ -24,7 +24,7 @@ pub(super) const RESUME: &str = "({documentdb-formattableorderbyquery-filter})";
 /// Plans a query without ORDER BY RANK. `one_key`: it concerns one logical partition.
 pub(super) fn plan(
     shape: &Shape<'_>,
-    constants: &Constants<'_>,
+    parameters: &Parameters,
     vectors: Option<&VectorEmbeddingPolicy>,
     one_key: bool,
 ) -> QueryInfo {
@@ -50,7 +50,7 @@ pub(super) fn plan(
         return aggregated(QueryInfo { distinct, ..in_all }, shape);
     }
     if let Some(OrderBy::Items(items)) = &query.order_by {
-        let columns = columns(items, constants, vectors);
+        let columns = columns(items, parameters, vectors);
         return ordered(in_all, shape, items, columns);
     }
     if query.select.distinct {
@@ -170,14 +170,14 @@ pub(super) fn resumable(shape: &Shape<'_>) -> String {
 
 fn columns(
     items: &[OrderItem],
-    constants: &Constants<'_>,
+    parameters: &Parameters,
     vectors: Option<&VectorEmbeddingPolicy>,
 ) -> Vec<OrderColumn> {
     let column = |item: &OrderItem| OrderColumn {
         expression: print::expr(&item.expr),
         descending: match item.direction {
             Some(direction) => direction == Direction::Descending,
-            None => vector::nearest_is_greatest(&item.expr, constants, vectors).unwrap_or(false),
+            None => vector::nearest_is_greatest(&item.expr, parameters, vectors).unwrap_or(false),
         },
     };
     items.iter().map(column).collect()

@@ -2,11 +2,10 @@
 //! and LIMIT with parameters resolved.
 
 use crate::aggregate::Aggregate;
-use crate::partition_filter::constant::Constants;
 use crate::sql::ast::{Collection, Count, Expr, OffsetLimit, Query, Selection, SourceKind};
 use crate::sql::error::{SqlError, SqlResult};
+use crate::sql::lower::Parameters;
 use crate::sql::naming::select_names;
-use partita_model::Value;
 
 /// The service's words for a projection that cannot be put together from partial aggregates.
 const COMPOSITION: &str = "Compositions of aggregates and other expressions are not allowed.";
@@ -34,7 +33,7 @@ pub(super) enum Item<'a> {
 }
 
 impl<'a> Shape<'a> {
-    pub(super) fn of(query: &'a Query, constants: &Constants<'_>) -> SqlResult<Shape<'a>> {
+    pub(super) fn of(query: &'a Query, parameters: &Parameters) -> SqlResult<Shape<'a>> {
         let projection = match &query.select.selection {
             Selection::Everything(_) => Projection::Everything,
             Selection::Value(expr) => Projection::Value(Item::of(expr)?),
@@ -44,11 +43,11 @@ impl<'a> Shape<'a> {
                 Projection::List(named.collect::<SqlResult<_>>()?)
             }
         };
-        let top = query.select.top.as_ref().map(|top| resolved(top, constants)).transpose()?;
+        let top = query.select.top.as_ref().map(|top| resolved(top, parameters)).transpose()?;
         let offset_limit = match &query.offset_limit {
             None => None,
             Some(OffsetLimit { offset, limit }) => {
-                Some((resolved(offset, constants)?, resolved(limit, constants)?))
+                Some((resolved(offset, parameters)?, resolved(limit, parameters)?))
             }
         };
         Ok(Shape { query, projection, top, offset_limit })
@@ -125,10 +124,13 @@ pub(super) fn aggregate_of(expr: &Expr) -> Option<Aggregate> {
     }
 }
 
-fn resolved(count: &Count, constants: &Constants<'_>) -> SqlResult<u64> {
+fn resolved(count: &Count, parameters: &Parameters) -> SqlResult<u64> {
     let number = match count {
         Count::Literal { number, .. } => number.as_i64(),
-        Count::Parameter { name, .. } => constants.parameter(name).and_then(Value::as_i64),
+        Count::Parameter { name, .. } => {
+            let value = parameters.iter().find(|(known, _)| known == name);
+            value.and_then(|(_, value)| value.as_i64())
+        }
     };
     number.and_then(|number| u64::try_from(number).ok()).ok_or_else(|| {
         SqlError::Plain("TOP, OFFSET and LIMIT need counts that are not negative.".to_owned())

@@ -5,8 +5,8 @@
 //! else it is cosine.
 
 use super::rewrite::is_call;
-use crate::partition_filter::constant::Constants;
 use crate::sql::ast::Expr;
+use crate::sql::lower::{self, Parameters};
 use crate::sql::naming::step_name;
 use partita_model::{VectorDistance, VectorEmbeddingPolicy};
 
@@ -17,24 +17,25 @@ pub(super) fn is_distance(expr: &Expr) -> bool {
 /// Does the nearest vector have the greatest number? `None` if it is no distance.
 pub(super) fn nearest_is_greatest(
     expr: &Expr,
-    constants: &Constants<'_>,
+    parameters: &Parameters,
     policy: Option<&VectorEmbeddingPolicy>,
 ) -> Option<bool> {
     let Expr::Call { arguments, .. } = expr else { return None };
     if !is_distance(expr) {
         return None;
     }
-    let stated = arguments.get(3).and_then(|options| stated(options, constants));
+    let stated = arguments.get(3).and_then(|options| stated(options, parameters));
     let function = stated.or_else(|| arguments.iter().find_map(|path| of_path(path, policy?)));
     Some(function != Some(VectorDistance::Euclidean))
 }
 
 /// What the options object of the call says.
-fn stated(options: &Expr, constants: &Constants<'_>) -> Option<VectorDistance> {
-    let options = constants.fold(options);
-    let options = options.value()?.as_object()?;
-    let (_, function) =
-        options.iter().find(|(name, _)| name.eq_ignore_ascii_case("distanceFunction"))?;
+fn stated(options: &Expr, parameters: &Parameters) -> Option<VectorDistance> {
+    let options = lower::constant(options, parameters)?;
+    let (_, function) = options
+        .as_object()?
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("distanceFunction"))?;
     let names = [
         ("cosine", VectorDistance::Cosine),
         ("dotproduct", VectorDistance::DotProduct),

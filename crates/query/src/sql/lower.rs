@@ -17,10 +17,11 @@ mod select;
 
 use std::collections::HashMap;
 
-use partita_model::{ComputedProperty, Number, Value};
+use partita_model::{ComputedProperty, Geospatial, Number, Value};
 
 use super::ast::{self, Condition, Count, OrderBy};
 use super::error::{SqlError, SqlResult};
+use super::print;
 use crate::ir::{Expr, OrderColumn, Projection, Query, Source};
 
 /// Parameters by name, the `@` included.
@@ -35,7 +36,9 @@ pub(crate) fn query(
 ) -> SqlResult<Query> {
     let mut lowering = Lowering::new(parameters, computed);
     lowering.indexed = indexed;
-    lowering.query(written, Sight::Container)
+    let mut query = lowering.query(written, Sight::Container)?;
+    query.joined = written.from.as_ref().filter(|_| query.joins()).map(print::from);
+    Ok(query)
 }
 
 /// The query that the condition of a patch stands for: all of the item where it holds.
@@ -46,6 +49,7 @@ pub(crate) fn condition(written: &Condition) -> SqlResult<Query> {
     Ok(Query {
         first_slot: from.first_slot,
         sources: from.sources,
+        joined: None,
         filter,
         grouping: None,
         projection: Projection::Value(Expr::Item),
@@ -54,6 +58,27 @@ pub(crate) fn condition(written: &Condition) -> SqlResult<Query> {
         top: None,
         offset_limit: None,
     })
+}
+
+/// The WHERE clause for a plan. Queries that cannot be run are planned, too: a function that is
+/// refused, unless its value is beyond doubt, and a parameter without a value tell nothing.
+pub(crate) fn planned_filter(
+    written: &ast::Query,
+    parameters: &Parameters,
+    geospatial: Geospatial,
+) -> SqlResult<Option<Expr>> {
+    let mut lowering = Lowering::new(parameters, &[]);
+    lowering.planned_in = Some(geospatial);
+    lowering.from(written.from.as_ref(), Sight::Container)?;
+    lowering.filter(written.condition.as_ref())
+}
+
+/// The value of an expression that depends on no item; none if it does, or is undefined.
+pub(crate) fn constant(written: &ast::Expr, parameters: &Parameters) -> Option<Value> {
+    match Lowering::new(parameters, &[]).expr(written) {
+        Ok(Expr::Constant(value)) => Some(value),
+        _ => None,
+    }
 }
 
 /// What the first name of a FROM clause can mean.
@@ -78,6 +103,8 @@ struct Lowering<'q> {
     computed: &'q [ComputedProperty],
     /// The names of those that the index knows.
     indexed: &'q [String],
+    /// The meaning of coordinates, if the query is planned and not run.
+    planned_in: Option<Geospatial>,
     /// What each alias stands for, the innermost last.
     names: Vec<(String, Expr)>,
     next_slot: usize,
@@ -86,7 +113,8 @@ struct Lowering<'q> {
 impl<'q> Lowering<'q> {
     fn new(parameters: &'q Parameters, computed: &'q [ComputedProperty]) -> Lowering<'q> {
         let parameters = parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        Lowering { parameters, computed, indexed: &[], names: Vec::new(), next_slot: 0 }
+        let (indexed, planned_in) = (&[][..], None);
+        Lowering { parameters, computed, indexed, planned_in, names: Vec::new(), next_slot: 0 }
     }
 
     fn take_slots(&mut self, count: usize) -> usize {
@@ -116,6 +144,7 @@ impl<'q> Lowering<'q> {
         Ok(Query {
             first_slot: from.first_slot,
             sources: from.sources,
+            joined: None,
             filter,
             grouping,
             projection,
@@ -145,7 +174,11 @@ impl<'q> Lowering<'q> {
         };
         let column = |item: &ast::OrderItem| {
             let descending = item.direction == Some(ast::Direction::Descending);
-            Ok(OrderColumn { expr: self.expr(&item.expr)?, descending })
+            Ok(OrderColumn {
+                expr: self.expr(&item.expr)?,
+                descending,
+                text: print::expr(&item.expr),
+            })
         };
         items.iter().map(column).collect()
     }

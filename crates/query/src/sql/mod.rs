@@ -10,7 +10,6 @@ pub(crate) mod error;
 pub(crate) mod identity;
 pub(crate) mod lexer;
 pub(crate) mod lower;
-pub(crate) mod map;
 pub(crate) mod naming;
 pub(crate) mod number;
 pub(crate) mod parser;

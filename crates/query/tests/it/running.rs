@@ -306,7 +306,7 @@ fn a_query_says_what_it_is_and_what_it_reads() {
     );
     let facts = query.facts();
     assert!(facts.has_from && facts.joins && facts.distinct && facts.ordered);
-    assert!(!facts.is_grouped && !facts.select_star && !facts.select_value);
+    assert!(!facts.is_grouped);
     assert_eq!(facts.top, Some(3));
     assert_eq!(facts.udfs, ["f"]);
     let paths: Vec<_> = facts.order.iter().map(|column| column.path.clone()).collect();

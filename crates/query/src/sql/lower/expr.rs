@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use partita_model::{MemberName, Number, Value};
+use partita_model::{Geospatial, MemberName, Number, Value};
 
 use super::{Lowering, Sight, fold, select};
 use crate::aggregate::Aggregate;
-use crate::function::Function;
+use crate::function::{Function, spatial};
 use crate::ir::{ConstantSet, Expr, Step, UnaryOperator};
 use crate::like::Pattern;
 use crate::sql::ast::{Expr as Written, PathStep};
@@ -73,9 +73,10 @@ impl Lowering<'_> {
     }
 
     fn parameter(&self, name: &str) -> Expr {
-        match self.parameters.get(name) {
-            Some(value) => Expr::Constant((*value).clone()),
-            None => Expr::Undefined,
+        match (self.parameters.get(name), self.planned_in) {
+            (Some(value), _) => Expr::Constant((*value).clone()),
+            (None, None) => Expr::Undefined,
+            (None, Some(_)) => Expr::Udf { name: name.to_owned(), arguments: Vec::new() },
         }
     }
 
@@ -146,7 +147,10 @@ impl Lowering<'_> {
             return Err(SqlError::unsupported(format!("the function {name}")));
         };
         if let Some(family) = function.refusal() {
-            return Err(SqlError::unsupported(format!("the {family} function {name}")));
+            return match self.planned_in {
+                Some(space) => Ok(planned(function, arguments, space)),
+                None => Err(SqlError::unsupported(format!("the {family} function {name}"))),
+            };
         }
         Ok(match (function, <[Expr; 2]>::try_from(arguments)) {
             (Function::ArrayContains, Ok([Expr::Constant(Value::Array(values)), operand])) => {
@@ -177,6 +181,20 @@ impl Lowering<'_> {
                 return Err(SqlError::Coded { code: "SC2990", span, message });
             }
         })
+    }
+}
+
+/// A call that is refused where it would run. If its value is in doubt, a plan learns as little
+/// from it as from a user-defined function.
+fn planned(function: Function, arguments: Vec<Expr>, space: Geospatial) -> Expr {
+    let known = arguments.iter().map(|argument| match argument {
+        Expr::Constant(value) => Some(value),
+        _ => None,
+    });
+    let known: Option<Vec<&Value>> = known.collect();
+    match known.and_then(|values| spatial::compute(function, &values, space)) {
+        Some(value) => Expr::Constant(value),
+        None => Expr::Udf { name: function.name().to_owned(), arguments },
     }
 }
 

@@ -8,6 +8,7 @@
 mod globe;
 mod plane;
 
+use super::Function;
 use partita_model::{Geospatial, Value};
 
 /// A position: longitude and latitude, or a place in a plane.
@@ -23,27 +24,24 @@ pub(super) struct Shape {
     polygons: Vec<Vec<Vec<Position>>>,
 }
 
-/// Is it a function that may be computed here?
-pub(super) fn is_known(name: &str) -> bool {
-    let names = ["ST_DISTANCE", "ST_WITHIN", "ST_INTERSECTS", "ST_ISVALID"];
-    names.iter().any(|known| known.eq_ignore_ascii_case(name))
-}
-
 /// The result of a function, if it is beyond doubt.
-pub(super) fn compute(name: &str, arguments: &[&Value], space: Geospatial) -> Option<Value> {
-    let name = name.to_ascii_uppercase();
-    if name == "ST_ISVALID" {
-        let shape = Shape::parse(arguments.first()?)?;
-        let on_globe = space == Geospatial::Geography;
-        return (on_globe && !shape.is_on_globe()).then_some(Value::Bool(false));
-    }
-    let (a, b) = (Shape::parse(arguments.first()?)?, Shape::parse(arguments.get(1)?)?);
-    match (name.as_str(), space) {
-        ("ST_DISTANCE", Geospatial::Geometry) => Some(Value::from(plane::distance(&a, &b))),
-        ("ST_INTERSECTS", Geospatial::Geometry) => Some(Value::from(plane::intersects(&a, &b))),
-        ("ST_WITHIN", Geospatial::Geometry) => plane::within(&a, &b).map(Value::from),
-        ("ST_INTERSECTS", Geospatial::Geography) if a.is_on_globe() && b.is_on_globe() => {
-            globe::intersects(&a, &b).map(Value::from)
+pub(crate) fn compute(function: Function, of: &[&Value], space: Geospatial) -> Option<Value> {
+    let shapes: Vec<Shape> = of.iter().map(|value| Shape::parse(value)).collect::<Option<_>>()?;
+    match (function, shapes.as_slice(), space) {
+        (Function::StIsValid, [shape], Geospatial::Geography) => {
+            (!shape.is_on_globe()).then_some(Value::Bool(false))
+        }
+        (Function::StDistance, [a, b], Geospatial::Geometry) => {
+            Some(Value::from(plane::distance(a, b)))
+        }
+        (Function::StIntersects, [a, b], Geospatial::Geometry) => {
+            Some(Value::from(plane::intersects(a, b)))
+        }
+        (Function::StWithin, [a, b], Geospatial::Geometry) => plane::within(a, b).map(Value::from),
+        (Function::StIntersects, [a, b], Geospatial::Geography)
+            if a.is_on_globe() && b.is_on_globe() =>
+        {
+            globe::intersects(a, b).map(Value::from)
         }
         _ => None,
     }

@@ -6,17 +6,17 @@
 
 use std::collections::HashMap;
 
-use super::constant::Constants;
-use crate::sql::ast::{Collection, Expr, From, PathStep, Query, Source, SourceKind};
+use crate::sql::ast::{Collection, Expr, From, PathStep, Source, SourceKind};
+use crate::sql::lower::{self, Parameters};
 use crate::sql::naming::step_name;
 
 /// What names stand for: a path from the item's root.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ItemNames(HashMap<String, Vec<String>>);
+#[derive(Default)]
+pub(super) struct ItemNames(HashMap<String, Vec<String>>);
 
 impl ItemNames {
     /// The names of the outermost FROM clause.
-    pub(crate) fn of(from: &From) -> ItemNames {
+    pub(super) fn of(from: &From) -> ItemNames {
         let mut names = ItemNames::default();
         if let SourceKind::Whole { collection: Collection::Path { root, .. }, .. } =
             &from.first.kind
@@ -30,25 +30,17 @@ impl ItemNames {
         names
     }
 
-    /// The names that a subquery sees.
-    pub(crate) fn within(&self, query: &Query) -> ItemNames {
-        let mut names = self.clone();
-        if let Some(from) = &query.from {
-            names.add(&from.first);
-            from.joins.iter().for_each(|join| names.add(join));
-        }
-        names
-    }
-
     /// The names of members to follow from the item's root, if the expression does just that.
-    pub(crate) fn path(&self, expr: &Expr, constants: &Constants<'_>) -> Option<Vec<String>> {
+    pub(super) fn path(&self, expr: &Expr, parameters: &Parameters) -> Option<Vec<String>> {
         let Expr::Path { base, steps, .. } = expr else { return None };
         let Expr::Name { name, .. } = &**base else { return None };
         let mut path = self.0.get(name)?.clone();
         for step in steps {
             path.push(match step {
                 PathStep::Member(name) => name.clone(),
-                PathStep::Index { index, .. } => constants.fold(index).as_str()?.to_owned(),
+                PathStep::Index { index, .. } => {
+                    lower::constant(index, parameters)?.as_str()?.to_owned()
+                }
             });
         }
         Some(path)
