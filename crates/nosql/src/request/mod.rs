@@ -62,7 +62,7 @@ pub(crate) struct Shape {
     pub(crate) minimal: bool,
     /// The client knows no system keys: containers without a partition key show none.
     pub(crate) keyless: bool,
-    /// Items without their system properties.
+    /// Items without their system properties. Rows that a query makes of items stay as they are.
     pub(crate) bare: bool,
     /// Quota and usage of the container as headers.
     pub(crate) quota: bool,
@@ -140,7 +140,21 @@ pub(crate) fn read(
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
+    shape.bare = shape.bare && tells_items(&op);
     Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
+}
+
+/// Has what it answers with system properties that could be left out? In rows that a query makes,
+/// what has the name of one is there because the query says so.
+fn tells_items(op: &Op) -> bool {
+    match op {
+        Op::Query { query, .. } => query::selects_items(&query.text, &query.parameters),
+        Op::ReadChanges { request, .. } => {
+            let query = request.query.as_ref();
+            query.is_none_or(|query| query::selects_items(&query.text, &query.parameters))
+        }
+        _ => true,
+    }
 }
 
 /// Refuses a body in which an object has two members of the same name, however it is encoded. What

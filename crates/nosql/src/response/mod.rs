@@ -216,9 +216,10 @@ fn success(
             ok(headers, envelope(&items, container))
         }
         Outcome::Changes { changes: page, etag, more, next: _ } => {
-            changes::page((&page, &etag, more), container, headers, frame.shape.wrapped)
+            changes::page((&page, &etag, more), container, headers, frame.shape)
         }
         Outcome::Query { rows, continuation, report } => {
+            let rows = if frame.shape.bare { bare_rows(&rows) } else { rows };
             query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
         }
         Outcome::Plan { plan } => ok(headers, plan.to_json()),
@@ -411,6 +412,11 @@ fn item(etag: &Etag, body: ItemBody, change: Change, mut headers: Lines, shape: 
     }
     let body = if shape.bare { bare(&body.0) } else { body.0 };
     with_body(status_of(change), headers, body)
+}
+
+/// Rows that are items, without what the system has added to them.
+fn bare_rows(rows: &[String]) -> Vec<String> {
+    rows.iter().map(|row| unstamp(row)).collect()
 }
 
 /// An item without what the system has added to it.
