@@ -97,7 +97,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
             container,
             part: part_of_batch(operations, mode),
             writes: !operations.iter().all(|o| matches!(o.action, BatchAction::Read { .. })),
-            triggers: false,
+            triggers: operations.iter().any(|operation| !operation.triggers.is_empty()),
         }),
         Op::CreateDatabase { .. }
         | Op::ReadDatabase { .. }

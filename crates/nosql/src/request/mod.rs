@@ -293,8 +293,14 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
         Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::Scripts),
         Op::Triggered { write, .. } => (profile(write).0, Runs::Scripts),
-        Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::UntilItWaits),
-        Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::UntilItWaits),
+        Op::Batch { operations, mode, .. } => {
+            let (name, runs) = match mode {
+                BatchMode::Atomic { .. } => ("Batch", Runs::UntilItWaits),
+                BatchMode::Bulk { .. } => ("Bulk", Runs::UntilItWaits),
+            };
+            let plain = operations.iter().all(|operation| operation.triggers.is_empty());
+            (name, if plain { runs } else { Runs::Scripts })
+        }
     }
 }
 

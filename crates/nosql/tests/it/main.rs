@@ -7,6 +7,7 @@ mod access;
 mod account;
 mod admin;
 mod bad_input;
+mod batch_triggers;
 mod batches;
 mod binary_items;
 mod by_rid;

@@ -29,7 +29,7 @@ fn run<'w>(world: &'w World, id: &str, arguments: &str) -> Ask<'w> {
     world.post(&at(&format!("sprocs/{id}")), arguments).key(r#"["a"]"#)
 }
 
-fn trigger(world: &World, id: &str, moment: &str, operation: &str, source: &str) {
+pub(crate) fn trigger(world: &World, id: &str, moment: &str, operation: &str, source: &str) {
     let more = format!(r#","triggerType":"{moment}","triggerOperation":"{operation}""#);
     world.post(&at("triggers"), &script(id, source, &more)).expect(201);
 }

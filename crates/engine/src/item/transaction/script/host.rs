@@ -115,6 +115,26 @@ impl<'a> Host<'a> {
         Ok(prepared.outcome)
     }
 
+    /// Reads an item as a client would.
+    pub(super) fn look(&mut self, id: &str, condition: Option<&Condition>) -> Result<Outcome> {
+        let place = self.place(id.to_owned());
+        let current = self.database.current(&mut self.work, &*self.view, &place)?;
+        let mut usage = one_read();
+        let read = version(current, &place.id, condition, &mut usage);
+        self.pay(&usage);
+        read
+    }
+
+    /// What was paid so far.
+    pub(super) fn charge(&self) -> Charge {
+        self.charge
+    }
+
+    /// Has the transaction had all of its time?
+    pub(super) fn is_late(&self) -> bool {
+        self.database.clock.monotonic_nanos() >= self.ends_nanos
+    }
+
     /// What a patch makes of an item.
     pub(super) fn patched(
         &mut self,
@@ -310,7 +330,7 @@ fn still_read() -> Error {
     Error::internal("a script's query is still being answered")
 }
 
-fn is_the_servers(kind: &ErrorKind) -> bool {
+pub(super) fn is_the_servers(kind: &ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable | ErrorKind::RetryWith
