@@ -9,6 +9,7 @@ mod batch;
 mod changes;
 mod conflicts;
 mod encryption_keys;
+mod import;
 mod items;
 mod metadata;
 mod query;
@@ -91,7 +92,7 @@ pub(crate) fn read(
 ) -> Result<Call> {
     let key_required = incoming.headers.key_required()?;
     let mut context = context(incoming.headers, access, account)?;
-    if matches!(link, Link::Items(_) | Link::Conflicts(_)) {
+    if matches!(link, Link::Items(_) | Link::Conflicts(_) | Link::Script(_)) {
         let range = incoming.headers.range()?;
         context.range_container_rid = range.and_then(|range| range.container);
     }
@@ -292,6 +293,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
         Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::Scripts),
+        Op::Import(_) => ("Import", Runs::InPool),
         Op::Triggered { write, .. } => (profile(write).0, Runs::Scripts),
         Op::Batch { operations, mode, .. } => {
             let (name, runs) = match mode {

@@ -6,6 +6,7 @@ use partita_engine::{
 };
 use partita_model::{Error, Result, ScriptKind, Value};
 
+use super::import;
 use super::metadata::required_id;
 use super::query::resources;
 use super::{Incoming, Runs, if_match, not_allowed, partition_key, read_condition};
@@ -50,7 +51,10 @@ pub(super) fn script(
         }
         Method::DELETE => ScriptOp::Delete { script, condition: if_match(headers)? },
         Method::POST if script.kind == ScriptKind::Procedure => {
-            return run(script, incoming, key_required);
+            return match import::is_system_procedure(&script.script) {
+                true => import::run(script, incoming, key_required),
+                false => run(script, incoming, key_required),
+            };
         }
         _ if script.kind == ScriptKind::Procedure => {
             let accepted = "GET, PUT, DELETE or POST";

@@ -19,6 +19,7 @@ mod dotnet_requests;
 mod duplicate_names;
 mod encryption_keys;
 mod hybrid_row;
+mod imports;
 mod items;
 mod metadata;
 mod offers;

@@ -360,6 +360,9 @@ fn a_system_procedure_needs_not_be_stored() {
         assert_eq!(run(&world, "__.sys.echo", r#"["foobar"]"#).expect(200).text(), r#""foobar""#);
         assert_eq!(run(&world, "__.sys.echo", "[]").expect(200).text(), "");
         run(&world, "__.sys.nothing", "[]").refused(404, "0", "");
+        for name in ["__.sys.bulkPatch", "__.sys.commonDelete", "__.sys.tablesBatchOperation"] {
+            run(&world, name, "[]").refused(501, "0", name);
+        }
         assert!(world.get(&at("sprocs")).expect(200).feed("StoredProcedures").is_empty());
     }
 }

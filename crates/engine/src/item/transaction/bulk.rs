@@ -34,6 +34,7 @@ struct Member {
     returns: Returns,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly all are plain")]
 enum Task {
     Plain(Step),
     Triggered(Box<TriggeredWrite>),
@@ -56,14 +57,7 @@ impl Database {
         operations: Vec<BatchOperation>,
     ) -> Result<Vec<BatchResult>> {
         let partition = addressed(container, range_id)?;
-        if self.is_fenced(partition.id) {
-            return Err(Error::new(
-                ErrorKind::RangeMoving,
-                format!(
-                    "The partition key range '{range_id}' is completing a split or merge: retry"
-                ),
-            ));
-        }
+        self.check_fence(partition)?;
         // Also a bulk whose operations all fail tells how far its partition was.
         drop(self.open_partition(work, partition)?);
         let member = |operation| self.bulk_member(container, partition, operation);
@@ -82,6 +76,17 @@ impl Database {
             .collect();
         results.resize_with(members.len(), || left_undone(Charge::default()));
         Ok(results)
+    }
+
+    /// Refuses a request for a range that is about to be replaced by others.
+    pub(super) fn check_fence(&self, partition: &Partition) -> Result<()> {
+        if !self.is_fenced(partition.id) {
+            return Ok(());
+        }
+        let range_id = partition.range_id;
+        let message =
+            format!("The partition key range '{range_id}' is completing a split or merge: retry");
+        Err(Error::new(ErrorKind::RangeMoving, message))
     }
 
     fn bulk_member(
@@ -235,7 +240,7 @@ impl Finished {
     }
 }
 
-fn addressed<'c>(container: &'c Container, range_id: &str) -> Result<&'c Partition> {
+pub(super) fn addressed<'c>(container: &'c Container, range_id: &str) -> Result<&'c Partition> {
     let mut partitions = container.partitions.iter();
     partitions
         .find(|partition| partition.range_id.to_string() == range_id)

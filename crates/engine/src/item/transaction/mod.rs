@@ -5,7 +5,8 @@
 //! one LSN. A *bulk* (`bulk.rs`) is a bundle of independent operations that saves round trips.
 //! Deleting all items of a partition key (`clear.rs`) is a series of batches. Stored procedures and
 //! triggers (`script/`) decide while they run what their transaction does; operations of batches
-//! and bulks that name triggers are run there, too.
+//! and bulks that name triggers are run there, too. An *import* (`import.rs`) makes many items of
+//! one partition in one commit.
 //!
 //! Both understand their operations here, by the same drafts and intents as single writes. What is
 //! wrong with one operation is that operation's result; a request fails as a whole only if it is
@@ -14,6 +15,7 @@
 mod atomic;
 mod bulk;
 mod clear;
+mod import;
 mod index_writes;
 mod join;
 mod overlay;

@@ -31,12 +31,12 @@ use crate::script_runtime::{
 };
 
 /// The service's text for an item of another logical partition.
-const OTHER_KEY: &str = "Requests originating from scripts cannot reference partition keys other \
+pub(in crate::item::transaction) const OTHER_KEY: &str = "Requests originating from scripts cannot reference partition keys other \
     than the one for which client request was submitted.";
 
 /// Bytes of items that one transaction may write and delete: it is held in memory, and committed
 /// at once.
-const WRITTEN_BYTES_MAX: u64 = 64 << 20;
+pub(in crate::item::transaction) const WRITTEN_BYTES_MAX: u64 = 64 << 20;
 
 /// A transaction under way.
 pub(super) struct Host<'a> {

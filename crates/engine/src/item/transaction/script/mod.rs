@@ -30,6 +30,7 @@ pub use turns::Turn;
 pub(crate) use turns::Turns;
 
 use self::host::Host;
+pub(super) use self::host::{OTHER_KEY, WRITTEN_BYTES_MAX};
 use super::one_read;
 use crate::access;
 use crate::catalog::{Container, Partition};
@@ -41,7 +42,7 @@ use crate::op::{BatchMode, Op};
 use crate::pricing;
 use crate::script_runtime::{Script, ScriptCall, ScriptEnd, ScriptRole};
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
+pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The logical partition that a script works on.
 #[derive(Clone, Debug)]
