@@ -17,7 +17,7 @@ use partita_engine::{
     BatchAction, BatchMode, BatchOperation, ChangesFrom, ChangesMode, ChangesRequest,
     ContainerPath, Context, Database, DatabasePath, EngineSettings, Indexing, ItemPath,
     KeyRequired, Maintenance, MaintenanceBudget, NewItem, Op, Outcome, QueryRequest, Returns,
-    Scope, SplitAt, ThroughputMode, block_on,
+    Scope, SplitAt, ThroughputMode, TriggerNames, block_on,
 };
 use partita_model::{Clock, PartitionKeyHeader, SeededEntropy, Throughput, Value};
 use partita_storage::{EmbeddedSettings, EmbeddedStore};
@@ -204,6 +204,7 @@ fn batch(key: usize) -> Result<Op> {
         partition_key: None,
         condition: None,
         ttl_seconds: None,
+        triggers: TriggerNames::default(),
         returns: Returns::Etag,
     };
     let mode = BatchMode::Atomic { partition_key: Some(header(&format!("key-{key}"))?) };

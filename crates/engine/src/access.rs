@@ -105,6 +105,7 @@ fn reads(op: &Op) -> bool {
         | Op::DeletePartitionKey { .. }
         | Op::ExecuteProcedure(_)
         | Op::Triggered { .. }
+        | Op::Import(_)
         | Op::User(_)
         | Op::EncryptionKey(_)
         | Op::Permission(_)

@@ -367,6 +367,7 @@ impl Database {
             Op::Batch { container, operations, mode } => {
                 self.run_batch(work, &container, operations, mode).await
             }
+            Op::Import(import) => self.import_items(work, &import).await,
             Op::ExecuteProcedure(call) => self.execute_procedure(work, call).await,
             Op::Triggered { write, triggers } => {
                 self.write_with_triggers(work, *write, &triggers).await

@@ -11,6 +11,7 @@
 mod batch;
 mod changes;
 mod encryption_keys;
+mod import;
 mod partitions;
 mod query;
 mod scripts;
@@ -30,6 +31,7 @@ pub use changes::{
     ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, VersionChange,
 };
 pub use encryption_keys::{EncryptionKeyOp, EncryptionKeyPath};
+pub use import::{Existing, Import, ImportIds, ImportTarget};
 pub use partitions::{
     HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription,
     PartitionFigures, PartitionReport, RangesSeen, RecentQuery,
@@ -298,6 +300,8 @@ pub enum Op {
         operations: Vec<BatchOperation>,
         mode: BatchMode,
     },
+    /// Many new items for one partition, in one commit.
+    Import(Box<Import>),
 }
 
 impl Op {
@@ -314,6 +318,7 @@ impl Op {
                 | Op::ExecuteProcedure(_)
                 | Op::Triggered { .. }
                 | Op::Batch { .. }
+                | Op::Import(_)
         )
     }
 }
@@ -530,6 +535,13 @@ pub enum Outcome {
     /// One for each operation, in their order.
     Batch {
         results: Vec<BatchResult>,
+    },
+    /// What came of an import.
+    Imported {
+        /// So many of its documents are items now, the first ones.
+        count: usize,
+        /// The one behind them, if it ended the import because it is there already.
+        existing: Option<Vec<u8>>,
     },
     /// What a procedure answered, as JSON text; None: nothing.
     ProcedureAnswer {

@@ -99,6 +99,7 @@ pub(crate) fn administers(op: &Op) -> bool {
         | Op::FindConflict { .. }
         | Op::ExecuteProcedure(_)
         | Op::Triggered { .. }
-        | Op::Batch { .. } => false,
+        | Op::Batch { .. }
+        | Op::Import(_) => false,
     }
 }

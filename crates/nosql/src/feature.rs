@@ -11,7 +11,6 @@ pub(crate) enum Feature {
     Addresses,
     Attachments,
     DistributedTransactions,
-    Triggers,
 }
 
 impl Feature {
@@ -29,7 +28,6 @@ impl Feature {
             }
             Feature::Attachments => "attachments",
             Feature::DistributedTransactions => "distributed transactions",
-            Feature::Triggers => "triggers",
         }
     }
 

@@ -22,8 +22,8 @@ use crate::catalog::{Container, Permission, PermissionMode, Resolved};
 use crate::context::{Context, Grant, Work};
 use crate::database::Database;
 use crate::op::{
-    BatchAction, BatchMode, BatchOperation, ContainerPath, ItemPath, Op, ProcedureCall, Scope,
-    ScriptOp, ScriptPath,
+    BatchAction, BatchMode, BatchOperation, ContainerPath, ImportTarget, ItemPath, Op,
+    ProcedureCall, Scope, ScriptOp, ScriptPath,
 };
 
 /// What an operation touches, and how.
@@ -97,8 +97,9 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
             container,
             part: part_of_batch(operations, mode),
             writes: !operations.iter().all(|o| matches!(o.action, BatchAction::Read { .. })),
-            triggers: false,
+            triggers: operations.iter().any(|operation| !operation.triggers.is_empty()),
         }),
+        Op::Import(import) => writes(&import.container, part_of_import(&import.target)),
         Op::CreateDatabase { .. }
         | Op::ReadDatabase { .. }
         | Op::DeleteDatabase { .. }
@@ -126,6 +127,14 @@ fn part_of(scope: &Scope) -> Part<'_> {
     match scope {
         Scope::PartitionKey(header) => Part::Keys(vec![Some(header)]),
         Scope::All | Scope::Range { .. } | Scope::Epks(_) => Part::Everything,
+    }
+}
+
+/// The part that an import touches: a range says nothing of its keys.
+fn part_of_import(target: &ImportTarget) -> Part<'_> {
+    match target {
+        ImportTarget::Key(header) => Part::Keys(vec![header.as_ref()]),
+        ImportTarget::Range(_) => Part::Everything,
     }
 }
 

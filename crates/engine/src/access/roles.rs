@@ -166,6 +166,8 @@ fn needed(op: &Op) -> Option<Needed<'_>> {
             inside(container, Do::ManageConflicts)
         }
         Op::ExecuteProcedure(call) => inside(&call.container, Do::ExecuteStoredProcedure),
+        // For its callers it is a procedure.
+        Op::Import(import) => inside(&import.container, Do::ExecuteStoredProcedure),
         Op::QueryResources { list, .. } => needed(list),
         // What a trigger does was decided by those who may change the container.
         Op::Triggered { write, .. } => needed(write),

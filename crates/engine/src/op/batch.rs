@@ -2,7 +2,7 @@
 
 use partita_model::{Charge, Error, Etag, PartitionKeyHeader};
 
-use super::{Change, Condition, Indexing, ItemBody};
+use super::{Change, Condition, Indexing, ItemBody, TriggerNames};
 
 /// How the operations of a batch belong together.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,8 @@ pub struct BatchOperation {
     /// How long the item that it writes shall live, in seconds, whatever the item's own property
     /// says; -1: for ever. None: as the property says.
     pub ttl_seconds: Option<i32>,
+    /// What runs before and after it, in the batch's transaction; in a bulk, in its own.
+    pub triggers: TriggerNames,
     pub returns: Returns,
 }
 

@@ -82,3 +82,10 @@ pub struct TriggerNames {
     pub pre: Vec<String>,
     pub post: Vec<String>,
 }
+
+impl TriggerNames {
+    /// None are named.
+    pub fn is_empty(&self) -> bool {
+        self.pre.is_empty() && self.post.is_empty()
+    }
+}

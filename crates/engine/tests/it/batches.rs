@@ -5,15 +5,21 @@ use std::thread;
 
 use partita_engine::{
     Access, BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, Change, Condition,
-    Context, EtagPattern, Indexing, OnError, Op, Outcome, Reply, Returns, Scope,
+    Context, EtagPattern, Indexing, OnError, Op, Outcome, Reply, Returns, Scope, TriggerNames,
 };
 use partita_model::{ErrorKind, Etag, PartitionKeyHeader, Value};
 
 use crate::harness::*;
 
 pub(crate) fn operation(action: BatchAction) -> BatchOperation {
-    let (partition_key, condition, ttl_seconds) = (None, None, None);
-    BatchOperation { action, partition_key, condition, ttl_seconds, returns: Returns::Item }
+    BatchOperation {
+        action,
+        partition_key: None,
+        condition: None,
+        ttl_seconds: None,
+        triggers: TriggerNames::default(),
+        returns: Returns::Item,
+    }
 }
 
 pub(crate) fn create(body: &str) -> BatchOperation {
@@ -45,7 +51,7 @@ fn matching(operation: BatchOperation, etag: &str) -> BatchOperation {
     BatchOperation { condition: if_match(etag), ..operation }
 }
 
-fn under(operation: BatchOperation, key: &str) -> BatchOperation {
+pub(crate) fn under(operation: BatchOperation, key: &str) -> BatchOperation {
     BatchOperation { partition_key: Some(PartitionKeyHeader::parse(key).unwrap()), ..operation }
 }
 
@@ -55,7 +61,12 @@ pub(crate) fn atomic(bench: &Bench, key: &str, operations: Vec<BatchOperation>) 
     bench.run(Op::Batch { container: path(), operations, mode })
 }
 
-fn bulk(bench: &Bench, range: u32, on_error: OnError, operations: Vec<BatchOperation>) -> Reply {
+pub(crate) fn bulk(
+    bench: &Bench,
+    range: u32,
+    on_error: OnError,
+    operations: Vec<BatchOperation>,
+) -> Reply {
     let mode = BatchMode::Bulk { range_id: range.to_string(), on_error };
     bench.run(Op::Batch { container: path(), operations, mode })
 }
@@ -93,7 +104,7 @@ pub(crate) fn summary(reply: &Reply) -> String {
 
 /// The item in a result.
 #[track_caller]
-fn item_of(reply: &Reply, at: usize) -> (Etag, Value) {
+pub(crate) fn item_of(reply: &Reply, at: usize) -> (Etag, Value) {
     match &results(reply)[at].result {
         Ok(BatchDone::Item { etag, body: Some(body), .. }) => {
             (*etag, Value::parse(&body.0).unwrap())
@@ -102,7 +113,7 @@ fn item_of(reply: &Reply, at: usize) -> (Etag, Value) {
     }
 }
 
-fn lsn(reply: &Reply) -> u64 {
+pub(crate) fn lsn(reply: &Reply) -> u64 {
     reply.served.as_ref().unwrap().lsn.0
 }
 

@@ -12,6 +12,7 @@ mod changes_waiting;
 mod concurrency;
 mod describe;
 mod harness;
+mod imports;
 mod items;
 mod lists;
 mod model;

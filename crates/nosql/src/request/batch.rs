@@ -5,18 +5,23 @@
 //! means. Documents are cut out of a JSON body as texts, so that every literal reaches the store as
 //! the client wrote it. What is wrong with one operation becomes that operation's result; the
 //! request fails only if its body is no array of objects, or no HybridRow.
+//!
+//! Triggers are named by the request's headers, for every write, or by an operation for itself. No
+//! SDK has a way to say the latter, and HybridRow no column for it; the names are those of their
+//! options of single writes.
 
 use std::borrow::Cow;
 
 use http::HeaderName;
 use partita_engine::{
     BatchAction, BatchMode, BatchOperation, Condition, ContainerPath, EtagPattern, Indexing,
-    KeyRequired, OnError, Op, Returns,
+    KeyRequired, OnError, Op, Returns, TriggerNames,
 };
 use partita_model::{
-    Document, Error, PartitionKeyHeader, Raw, RawKind, Result, binary_json, compact_array,
+    Document, Error, PartitionKeyHeader, Raw, RawKind, Result, Value, binary_json, compact_array,
 };
 
+use super::scripts::{trigger_names, triggers};
 use super::{Incoming, partition_key};
 use crate::headers::{self, Headers, etag_pattern};
 use crate::hybrid_row::{self, OperationType};
@@ -32,16 +37,19 @@ pub(super) fn batch(
 ) -> Result<Op> {
     let Incoming { headers, body, .. } = incoming;
     let mode = mode(headers, key_required)?;
-    let returns = if headers.minimal()? { Returns::Etag } else { Returns::Item };
+    let wishes = Wishes {
+        returns: if headers.minimal()? { Returns::Etag } else { Returns::Item },
+        triggers: triggers(headers)?,
+    };
     let operations = match hybrid_row::is_hybrid_row(&body) {
         true => {
             let rows = hybrid_row::read(&body)?.into_iter().enumerate();
-            rows.map(|(at, row)| understood(Given::from_row(at, row), returns)).collect()
+            rows.map(|(at, row)| understood(Given::from_row(at, row), &wishes)).collect()
         }
         false => {
             let text = compact_array(&body, LEVELS_AROUND_ITEM)?;
             let elements = Document::new(&text).elements().enumerate();
-            elements.map(|(at, raw)| element(at, raw, returns)).collect::<Result<_>>()?
+            elements.map(|(at, raw)| element(at, raw, &wishes)).collect::<Result<_>>()?
         }
     };
     Ok(Op::Batch { container, operations, mode })
@@ -71,23 +79,31 @@ fn missing(header: &HeaderName) -> Error {
 }
 
 /// One element of a JSON body; `at` is counted from 0.
-fn element(at: usize, raw: Raw<'_>, returns: Returns) -> Result<BatchOperation> {
+fn element(at: usize, raw: Raw<'_>, wishes: &Wishes) -> Result<BatchOperation> {
     if raw.kind() != RawKind::Object {
         return Err(Error::bad_request(format!("The batch's operation {at} must be an object.")));
     }
     let members = Members { at, found: raw.document().members().collect() };
-    Ok(understood(members.given(), returns))
+    Ok(understood(members.given(), wishes))
 }
 
 /// What a given operation means, or why it means nothing.
-fn understood(given: Result<Given<'_>>, returns: Returns) -> BatchOperation {
-    given.and_then(|given| given.operation(returns)).unwrap_or_else(|error| BatchOperation {
+fn understood(given: Result<Given<'_>>, wishes: &Wishes) -> BatchOperation {
+    given.and_then(|given| given.operation(wishes)).unwrap_or_else(|error| BatchOperation {
         action: BatchAction::Refused(error),
         partition_key: None,
         condition: None,
         ttl_seconds: None,
-        returns,
+        triggers: TriggerNames::default(),
+        returns: wishes.returns,
     })
+}
+
+/// What the request's headers want of its operations, unless one of them wants something else.
+struct Wishes {
+    returns: Returns,
+    /// What runs with every write.
+    triggers: TriggerNames,
 }
 
 /// An operation as it was given, in whatever encoding.
@@ -103,6 +119,9 @@ struct Given<'a> {
     if_none_match: Option<Cow<'a, str>>,
     ttl_seconds: Option<i32>,
     minimal: Option<bool>,
+    /// None: those of the request.
+    pre_triggers: Option<Vec<String>>,
+    post_triggers: Option<Vec<String>>,
 }
 
 impl<'a> Given<'a> {
@@ -125,10 +144,13 @@ impl<'a> Given<'a> {
             if_none_match: row.if_none_match.map(Cow::Borrowed),
             ttl_seconds: row.ttl_seconds,
             minimal: row.minimal,
+            // There is no column for them.
+            pre_triggers: None,
+            post_triggers: None,
         })
     }
 
-    fn operation(mut self, returns: Returns) -> Result<BatchOperation> {
+    fn operation(mut self, wishes: &Wishes) -> Result<BatchOperation> {
         let action = self.action()?;
         let key = self.partition_key.as_deref();
         Ok(BatchOperation {
@@ -136,10 +158,11 @@ impl<'a> Given<'a> {
             action,
             partition_key: key.map(PartitionKeyHeader::parse).transpose()?,
             ttl_seconds: self.ttl_seconds,
+            triggers: self.triggers(&wishes.triggers),
             returns: match self.minimal {
                 Some(true) => Returns::Etag,
                 Some(false) => Returns::Item,
-                None => returns,
+                None => wishes.returns,
             },
         })
     }
@@ -161,6 +184,20 @@ impl<'a> Given<'a> {
             OperationType::Read => BatchAction::Read { id: self.id()? },
             OperationType::Delete => BatchAction::Delete { id: self.id()? },
         })
+    }
+
+    /// Its own, or those of the request, which are for writes.
+    fn triggers(&mut self, of_request: &TriggerNames) -> TriggerNames {
+        let reads = self.operation_type == OperationType::Read;
+        let or = |own: Option<Vec<String>>, of_request: &[String]| match own {
+            Some(own) => own,
+            None if reads => Vec::new(),
+            None => of_request.to_vec(),
+        };
+        TriggerNames {
+            pre: or(self.pre_triggers.take(), &of_request.pre),
+            post: or(self.post_triggers.take(), &of_request.post),
+        }
     }
 
     /// As the headers of a single request: a read may be spared, an upsert may insist on a version
@@ -225,6 +262,8 @@ impl<'a> Members<'a> {
             if_none_match: self.string("ifNoneMatch")?,
             ttl_seconds: self.ttl_seconds()?,
             minimal: self.boolean("minimalReturnPreference")?,
+            pre_triggers: self.names("preTriggerInclude")?,
+            post_triggers: self.names("postTriggerInclude")?,
         })
     }
 
@@ -259,6 +298,20 @@ impl<'a> Members<'a> {
         let Some(raw) = self.member(NAME) else { return Ok(None) };
         let seconds = raw.to_value().as_i64().and_then(|ttl| i32::try_from(ttl).ok());
         seconds.map(Some).ok_or_else(|| wrong(self.at, NAME, "must be an integer of 32 bits"))
+    }
+
+    /// Names of triggers: a text as in the request's header, or an array of texts.
+    fn names(&self, name: &str) -> Result<Option<Vec<String>>> {
+        let Some(raw) = self.member(name) else { return Ok(None) };
+        let value = raw.to_value();
+        let names = match &value {
+            Value::String(list) => Some(trigger_names(list)),
+            Value::Array(names) => {
+                names.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+            }
+            _ => None,
+        };
+        names.map(Some).ok_or_else(|| wrong(self.at, name, "must be a string or an array of them"))
     }
 
     fn boolean(&self, name: &str) -> Result<Option<bool>> {

@@ -10,7 +10,6 @@ use super::batch::batch;
 use super::changes::changes;
 use super::scripts::triggered;
 use super::{Incoming, if_match, not_allowed, partition_key, query, read_condition};
-use crate::feature::Feature;
 use crate::headers::{self, Headers, bad_value};
 
 /// The text of the service for a range of EPKs that is not fully given.
@@ -40,7 +39,6 @@ pub(super) fn items(
                 };
             }
             if headers.flag(&headers::IS_BATCH)? {
-                refuse_triggers(headers)?;
                 return batch(container, incoming, key_required);
             }
             let item = new_item(incoming, key_required)?;
@@ -132,17 +130,6 @@ fn upsert_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
         Some(condition) => Ok(Some(condition)),
         None => Ok(headers.etag(&http::header::IF_NONE_MATCH)?.map(Condition::NoneMatch)),
     }
-}
-
-/// Batches run no triggers, and leaving one out would write something else than the client asked
-/// for.
-fn refuse_triggers(headers: Headers<'_>) -> Result<()> {
-    for name in [headers::PRE_TRIGGERS, headers::POST_TRIGGERS] {
-        if headers.text(&name)?.is_some() {
-            return Err(Feature::Triggers.refusal());
-        }
-    }
-    Ok(())
 }
 
 /// Which part of the container a feed or a query covers.

@@ -9,6 +9,7 @@ mod batch;
 mod changes;
 mod conflicts;
 mod encryption_keys;
+mod import;
 mod items;
 mod metadata;
 mod query;
@@ -62,7 +63,7 @@ pub(crate) struct Shape {
     pub(crate) minimal: bool,
     /// The client knows no system keys: containers without a partition key show none.
     pub(crate) keyless: bool,
-    /// Items without their system properties.
+    /// Items without their system properties. Rows that a query makes of items stay as they are.
     pub(crate) bare: bool,
     /// Quota and usage of the container as headers.
     pub(crate) quota: bool,
@@ -91,7 +92,7 @@ pub(crate) fn read(
 ) -> Result<Call> {
     let key_required = incoming.headers.key_required()?;
     let mut context = context(incoming.headers, access, account)?;
-    if matches!(link, Link::Items(_) | Link::Conflicts(_)) {
+    if matches!(link, Link::Items(_) | Link::Conflicts(_) | Link::Script(_)) {
         let range = incoming.headers.range()?;
         context.range_container_rid = range.and_then(|range| range.container);
     }
@@ -140,7 +141,21 @@ pub(crate) fn read(
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
+    shape.bare = shape.bare && tells_items(&op);
     Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
+}
+
+/// Has what it answers with system properties that could be left out? In rows that a query makes,
+/// what has the name of one is there because the query says so.
+fn tells_items(op: &Op) -> bool {
+    match op {
+        Op::Query { query, .. } => query::selects_items(&query.text, &query.parameters),
+        Op::ReadChanges { request, .. } => {
+            let query = request.query.as_ref();
+            query.is_none_or(|query| query::selects_items(&query.text, &query.parameters))
+        }
+        _ => true,
+    }
 }
 
 /// Refuses a body in which an object has two members of the same name, however it is encoded. What
@@ -278,9 +293,16 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
         Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
         Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::Scripts),
+        Op::Import(_) => ("Import", Runs::InPool),
         Op::Triggered { write, .. } => (profile(write).0, Runs::Scripts),
-        Op::Batch { mode: BatchMode::Atomic { .. }, .. } => ("Batch", Runs::UntilItWaits),
-        Op::Batch { mode: BatchMode::Bulk { .. }, .. } => ("Bulk", Runs::UntilItWaits),
+        Op::Batch { operations, mode, .. } => {
+            let (name, runs) = match mode {
+                BatchMode::Atomic { .. } => ("Batch", Runs::UntilItWaits),
+                BatchMode::Bulk { .. } => ("Bulk", Runs::UntilItWaits),
+            };
+            let plain = operations.iter().all(|operation| operation.triggers.is_empty());
+            (name, if plain { runs } else { Runs::Scripts })
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use partita_engine::{
     ChangesQuery, ContainerPath, Op, PageRequest, PlanHint, PlanQueryRequest, QueryRequest, Serving,
 };
 use partita_model::{Error, ErrorKind, Result, Value};
-use partita_query::{Filter, Query};
+use partita_query::{Filter, PlainRow, Query};
 
 use super::items::scope;
 use super::{Incoming, Shape, wrong_type};
@@ -110,6 +110,12 @@ pub(super) fn of_changes(incoming: &Incoming<'_>) -> Result<ChangesQuery> {
         }
     };
     Ok(ChangesQuery { text, parameters, previous })
+}
+
+/// Are its rows items, whole? What is wrong with the query is told by those who run it.
+pub(super) fn selects_items(text: &str, parameters: &[(String, Value)]) -> bool {
+    Query::parse(text, parameters, &[])
+        .is_ok_and(|query| query.facts().plain == Some(PlainRow::Item))
 }
 
 /// Does the client want to know how the query was executed, in any form?

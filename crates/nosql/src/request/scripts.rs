@@ -6,6 +6,7 @@ use partita_engine::{
 };
 use partita_model::{Error, Result, ScriptKind, Value};
 
+use super::import;
 use super::metadata::required_id;
 use super::query::resources;
 use super::{Incoming, Runs, if_match, not_allowed, partition_key, read_condition};
@@ -50,7 +51,10 @@ pub(super) fn script(
         }
         Method::DELETE => ScriptOp::Delete { script, condition: if_match(headers)? },
         Method::POST if script.kind == ScriptKind::Procedure => {
-            return run(script, incoming, key_required);
+            return match import::is_system_procedure(&script.script) {
+                true => import::run(script, incoming, key_required),
+                false => run(script, incoming, key_required),
+            };
         }
         _ if script.kind == ScriptKind::Procedure => {
             let accepted = "GET, PUT, DELETE or POST";
@@ -84,17 +88,22 @@ fn run(script: ScriptPath, incoming: Incoming<'_>, key_required: KeyRequired) ->
 /// The triggers that a write names.
 pub(super) fn triggers(headers: Headers<'_>) -> Result<TriggerNames> {
     let names = |name: &HeaderName| -> Result<Vec<String>> {
-        let list = headers.text(name)?.unwrap_or_default().split(',');
-        Ok(list.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+        Ok(trigger_names(headers.text(name)?.unwrap_or_default()))
     };
     let (pre, post) = (names(&headers::PRE_TRIGGERS)?, names(&headers::POST_TRIGGERS)?);
     Ok(TriggerNames { pre, post })
 }
 
+/// Names in a list with commas.
+pub(super) fn trigger_names(list: &str) -> Vec<String> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
 /// A write with the triggers that its request names.
 pub(super) fn triggered(headers: Headers<'_>, write: Op) -> Result<Op> {
     let triggers = triggers(headers)?;
-    if triggers == TriggerNames::default() {
+    if triggers.is_empty() {
         return Ok(write);
     }
     Ok(Op::Triggered { write: Box::new(write), triggers })

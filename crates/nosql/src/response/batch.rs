@@ -8,7 +8,7 @@ use partita_engine::{BatchDone, BatchResult};
 use partita_gateway::{Lines, Response};
 use partita_model::{Charge, Error, ErrorKind, json};
 
-use super::{quoted, status_of, with_body};
+use super::{bare, quoted, status_of, with_body};
 use crate::error::Failure;
 use crate::headers;
 use crate::hybrid_row::{self, ResultRow};
@@ -22,6 +22,9 @@ const RESULT_BYTES: usize = 160;
 const WAIT_SHARE_MS_MIN: u64 = 50;
 
 pub(super) fn reply(mut results: Vec<BatchResult>, mut headers: Lines, shape: Shape) -> Response {
+    if shape.bare {
+        results.iter_mut().for_each(strip);
+    }
     let status = match results.iter().all(|result| result.result.is_ok()) {
         true => StatusCode::OK,
         false => StatusCode::MULTI_STATUS,
@@ -35,6 +38,13 @@ pub(super) fn reply(mut results: Vec<BatchResult>, mut headers: Lines, shape: Sh
         }
     };
     with_body(status, headers, body)
+}
+
+/// Takes what the system has added off the item that a result tells.
+fn strip(result: &mut BatchResult) {
+    if let Ok(BatchDone::Item { body: Some(body), .. }) = &mut result.result {
+        body.0 = bare(&body.0);
+    }
 }
 
 /// The JavaScript SDK sleeps for one refused operation after the other: its sleeps shall add up to

@@ -2,23 +2,25 @@
 //!
 //! An item of the latest version is the item with its LSN in `_lsn`. Clients that ask for a version
 //! of the wire format get it in an envelope, and so is everything where all versions are told:
-//! `{"current":…,"previous":…,"metadata":{…}}`.
+//! `{"current":…,"previous":…,"metadata":{…}}`. Who wants items without their system properties is
+//! told the LSN all the same: it is the feed's and says where the reader is.
 
 use std::borrow::Cow;
 
 use http::{StatusCode, header};
 use partita_engine::{ChangeKind, ChangedItem, Container, ItemBody, VersionChange};
 use partita_gateway::{Lines, Response};
-use partita_model::{KeyPart, Object, PartitionKey, Value, with_lsn};
+use partita_model::{KeyPart, Object, PartitionKey, Value, unstamp, with_lsn};
 
 use super::{empty, envelope, put_page, quoted, with_body};
+use crate::request::Shape;
 
 /// A page. Clients stop at 304, so that is the end of the feed and nothing else.
 pub(super) fn page(
     (changes, etag, more): (&[ChangedItem], &str, bool),
     container: Option<&Container>,
     mut headers: Lines,
-    wrapped: bool,
+    shape: Shape,
 ) -> Response {
     headers.push(&header::ETAG, quoted(etag));
     put_page(&mut headers, changes.len(), None);
@@ -26,26 +28,29 @@ pub(super) fn page(
         return empty(StatusCode::NOT_MODIFIED, headers);
     }
     let text = |change: &ChangedItem| match (&change.version, &change.current) {
-        (None, Some(current)) if !wrapped && change.queried => text_of(current).into_owned(),
-        (None, Some(current)) if !wrapped => with_lsn(&text_of(current), change.lsn),
-        (_, _) => element(change, container),
+        (None, Some(current)) if !shape.wrapped => {
+            let text = text_of(current, shape);
+            if change.queried { text.into_owned() } else { with_lsn(&text, change.lsn) }
+        }
+        (_, _) => element(change, container, shape),
     };
     let texts: Vec<String> = changes.iter().map(text).collect();
     with_body(StatusCode::OK, headers, envelope(&texts, container))
 }
 
 /// The database has checked that it is a text.
-fn text_of(body: &ItemBody) -> Cow<'_, str> {
-    String::from_utf8_lossy(&body.0)
+fn text_of(body: &ItemBody, shape: Shape) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(&body.0);
+    if shape.bare { Cow::Owned(unstamp(&text)) } else { text }
 }
 
-fn element(change: &ChangedItem, container: Option<&Container>) -> String {
-    let current = change.current.as_ref().map(text_of).unwrap_or_else(|| "{}".into());
+fn element(change: &ChangedItem, container: Option<&Container>, shape: Shape) -> String {
+    let current = change.current.as_ref().map_or("{}".into(), |body| text_of(body, shape));
     let mut out = format!("{{\"current\":{current}");
     let previous = change.version.as_ref().and_then(|version| version.previous.as_ref());
     if let Some(previous) = previous {
         out.push_str(",\"previous\":");
-        out.push_str(&text_of(previous));
+        out.push_str(&text_of(previous, shape));
     }
     out.push_str(",\"metadata\":");
     out.push_str(&metadata(change, container).to_json());

@@ -216,9 +216,10 @@ fn success(
             ok(headers, envelope(&items, container))
         }
         Outcome::Changes { changes: page, etag, more, next: _ } => {
-            changes::page((&page, &etag, more), container, headers, frame.shape.wrapped)
+            changes::page((&page, &etag, more), container, headers, frame.shape)
         }
         Outcome::Query { rows, continuation, report } => {
+            let rows = if frame.shape.bare { bare_rows(&rows) } else { rows };
             query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
         }
         Outcome::Plan { plan } => ok(headers, plan.to_json()),
@@ -240,6 +241,7 @@ fn success(
         Outcome::PartitionReport(report) => ok(headers, admin::partitions(&report, container)),
         Outcome::RecentQueries { queries } => ok(headers, admin::queries(&queries, container)),
         Outcome::KeyLocation(location) => ok(headers, admin::location(&location, container)),
+        Outcome::Imported { count, existing } => ok(headers, imported(count, existing.as_deref())),
         Outcome::ProcedureAnswer { answer: Some(answer) } => ok(headers, answer),
         Outcome::ProcedureAnswer { answer: None } => empty(StatusCode::OK, headers),
         Outcome::NotModified { etag } => not_modified(&etag, headers),
@@ -411,6 +413,20 @@ fn item(etag: &Etag, body: ItemBody, change: Change, mut headers: Lines, shape: 
     }
     let body = if shape.bare { bare(&body.0) } else { body.0 };
     with_body(status_of(change), headers, body)
+}
+
+/// What the procedure for imports answers. What it cannot do because it is there already is told
+/// with the status that it would have alone.
+fn imported(count: usize, existing: Option<&[u8]>) -> String {
+    let existing = existing.map(String::from_utf8_lossy);
+    let code = if existing.is_some() { StatusCode::CONFLICT.as_u16() } else { 0 };
+    let failed = existing.as_deref().unwrap_or("null");
+    format!(r#"{{"count":{count},"errorCode":{code},"failedDoc":{failed}}}"#)
+}
+
+/// Rows that are items, without what the system has added to them.
+fn bare_rows(rows: &[String]) -> Vec<String> {
+    rows.iter().map(|row| unstamp(row)).collect()
 }
 
 /// An item without what the system has added to it.

@@ -22,6 +22,7 @@ const SELECT: &str = r#"{"query":"SELECT * FROM c"}"#;
 const BATCH: &str = r#"[{"operationType":"Create","resourceBody":{"id":"9","pk":"a"}}]"#;
 const BULK: &str =
     r#"[{"operationType":"Create","partitionKey":"[\"a\"]","resourceBody":{"id":"9","pk":"a"}}]"#;
+const IMPORT: &str = r#"[[{"id":"7","pk":"a"}],{"enableUpsert":true}]"#;
 const DEFINITION: &str =
     r#"{"id":"c2","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 const SAME: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
@@ -164,6 +165,10 @@ fn routes_of_resources() -> Vec<Route> {
         ]);
     }
     routes.push(writes(post.clone(), "/dbs/d/colls/c/sprocs/s", "[]").with(KEY));
+    routes.push(
+        writes(post.clone(), "/dbs/d/colls/c/sprocs/__.sys.commonBulkInsert", IMPORT)
+            .with(("x-ms-documentdb-partitionkeyrangeid", "0")),
+    );
     let keys = "/dbs/d/clientencryptionkeys";
     routes.extend([
         reads(get.clone(), keys, ""),

@@ -154,6 +154,14 @@ fn features_of_later_are_refused_by_name() {
     let post = |path: &str| world.post(path, r#"{"id":"s","body":"x"}"#).key(r#"["a"]"#);
     for (ask, feature) in [
         (post(DOCS).header("x-ms-documentdb-pre-trigger-include", "t"), "triggers"),
+        (
+            world
+                .post(DOCS, r#"[{"operationType":"Delete","id":"1","preTriggerInclude":"t"}]"#)
+                .key(r#"["a"]"#)
+                .header("x-ms-cosmos-is-batch-request", "True")
+                .header("x-ms-cosmos-batch-atomic", "True"),
+            "triggers",
+        ),
         (post("/dbs/d/colls/c/sprocs"), "stored procedures"),
         (world.post("/dbs/d/colls/c/sprocs/s", "[]").key(r#"["a"]"#), "stored procedures"),
         (post("/dbs/d/colls/c/triggers"), "triggers"),

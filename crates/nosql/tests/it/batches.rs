@@ -7,7 +7,7 @@ use partita_model::Value;
 const DOCS: &str = "/dbs/d/colls/c/docs";
 const KEY: &str = r#"["a"]"#;
 
-fn atomic<'w>(world: &'w World, body: &str) -> Ask<'w> {
+pub(crate) fn atomic<'w>(world: &'w World, body: &str) -> Ask<'w> {
     world
         .post(DOCS, body)
         .key(KEY)
@@ -16,7 +16,7 @@ fn atomic<'w>(world: &'w World, body: &str) -> Ask<'w> {
         .header("x-ms-cosmos-batch-continue-on-error", "False")
 }
 
-fn bulk<'w>(world: &'w World, range: &str, body: &str) -> Ask<'w> {
+pub(crate) fn bulk<'w>(world: &'w World, range: &str, body: &str) -> Ask<'w> {
     world
         .post(DOCS, body)
         .header("x-ms-cosmos-is-batch-request", "true")
@@ -31,7 +31,7 @@ fn number(value: &Value, name: &str) -> Option<i64> {
 
 /// The status of each result.
 #[track_caller]
-fn statuses(answer: &Answer) -> Vec<i64> {
+pub(crate) fn statuses(answer: &Answer) -> Vec<i64> {
     let body = answer.json();
     let results = body.as_array().unwrap();
     assert_eq!(answer.header("x-ms-item-count"), Some(results.len().to_string().as_str()));
@@ -143,8 +143,6 @@ fn a_request_that_is_no_batch_fails_as_a_whole() {
     two.refused(400, "1001", mismatch);
     let keyless = atomic(&world, &format!("[{operation}]"));
     keyless.without("x-ms-documentdb-partitionkey").refused(400, "0", "must be supplied");
-    let trigger = atomic(&world, "[]").header("x-ms-documentdb-pre-trigger-include", "t");
-    trigger.refused(501, "0", "triggers");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn run<'w>(world: &'w World, id: &str, arguments: &str) -> Ask<'w> {
     world.post(&at(&format!("sprocs/{id}")), arguments).key(r#"["a"]"#)
 }
 
-fn trigger(world: &World, id: &str, moment: &str, operation: &str, source: &str) {
+pub(crate) fn trigger(world: &World, id: &str, moment: &str, operation: &str, source: &str) {
     let more = format!(r#","triggerType":"{moment}","triggerOperation":"{operation}""#);
     world.post(&at("triggers"), &script(id, source, &more)).expect(201);
 }
@@ -360,6 +360,9 @@ fn a_system_procedure_needs_not_be_stored() {
         assert_eq!(run(&world, "__.sys.echo", r#"["foobar"]"#).expect(200).text(), r#""foobar""#);
         assert_eq!(run(&world, "__.sys.echo", "[]").expect(200).text(), "");
         run(&world, "__.sys.nothing", "[]").refused(404, "0", "");
+        for name in ["__.sys.bulkPatch", "__.sys.commonDelete", "__.sys.tablesBatchOperation"] {
+            run(&world, name, "[]").refused(501, "0", name);
+        }
         assert!(world.get(&at("sprocs")).expect(200).feed("StoredProcedures").is_empty());
     }
 }

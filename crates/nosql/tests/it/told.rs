@@ -239,9 +239,11 @@ fn the_account_tells_of_media() {
     }
 }
 
+/// Says that nobody wants the system's properties of items.
+const BARE: (&str, &str) = ("x-ms-exclude-system-properties", "True");
+
 #[test]
 fn system_properties_are_left_out_where_nobody_wants_them() {
-    const BARE: (&str, &str) = ("x-ms-exclude-system-properties", "True");
     for (throughput, _) in PARTITIONS {
         let world = world_with_item(throughput);
         let bare = r#"{"id":"1","pk":"a","n":{"m":1}}"#;
@@ -255,6 +257,93 @@ fn system_properties_are_left_out_where_nobody_wants_them() {
         let whole = world.get(ITEM).key(A).header(BARE.0, "False").expect(200);
         assert!(whole.json().get("_etag").is_some());
         world.get(ITEM).key(A).header(BARE.0, "maybe").refused(400, "0", BARE.0);
+    }
+}
+
+#[test]
+fn system_properties_are_left_out_of_what_batches_tell() {
+    for (throughput, _) in PARTITIONS {
+        let world = world_with_item(throughput);
+        let body = r#"[{"operationType":"Read","id":"1"},
+            {"operationType":"Upsert","resourceBody":{"id":"2","pk":"a"}},
+            {"operationType":"Delete","id":"2"}]"#;
+        let batch = || world.post(DOCS, body).key(A).header("x-ms-cosmos-is-batch-request", "True");
+        let atomic = batch().header("x-ms-cosmos-batch-atomic", "True").header(BARE.0, BARE.1);
+        let results = atomic.expect(200).json();
+        let [read, upserted, deleted] = results.as_array().unwrap() else { panic!("{results:?}") };
+        let body = |result: &Value| result.get("resourceBody").map(Value::to_json);
+        assert_eq!(body(read).unwrap(), r#"{"id":"1","pk":"a","n":{"m":1}}"#);
+        assert_eq!(body(upserted).unwrap(), r#"{"id":"2","pk":"a"}"#);
+        assert_eq!(body(deleted), None);
+        assert!(read.get("eTag").is_some() && upserted.get("eTag").is_some());
+        let bulk = r#"[{"operationType":"Read","id":"1","partitionKey":"[\"a\"]"}]"#;
+        let range = world.get(ITEM).key(A).expect(200);
+        let range = range.header("x-ms-documentdb-partitionkeyrangeid").unwrap();
+        let bulk = world.post(DOCS, bulk).header("x-ms-cosmos-is-batch-request", "True");
+        let bulk = bulk.header("x-ms-documentdb-partitionkeyrangeid", range);
+        let told = bulk.header(BARE.0, BARE.1).expect(200).text();
+        assert!(told.contains(r#""resourceBody":{"id":"1","pk":"a","n":{"m":1}}}]"#), "{told}");
+    }
+}
+
+#[test]
+fn system_properties_are_left_out_of_rows_that_are_items_and_of_no_others() {
+    let bare = r#"{"id":"1","pk":"a","n":{"m":1}}"#;
+    for (throughput, _) in PARTITIONS {
+        let world = world_with_item(throughput);
+        let etag = world.get(ITEM).key(A).expect(200).member("_etag");
+        let rows = |text: &str| {
+            let body = format!(r#"{{"query":"{text}"}}"#);
+            let ask = world.post(DOCS, &body).header("x-ms-documentdb-isquery", "True").key(A);
+            let ask = ask.header("content-type", "application/query+json").header(BARE.0, BARE.1);
+            ask.expect(200).feed("Documents").iter().map(Value::to_json).collect::<Vec<_>>()
+        };
+        for text in [
+            "select * from c",
+            "select value c from c",
+            "select value x from root as x where x._etag > '' order by x._ts",
+        ] {
+            assert_eq!(rows(text), [bare], "{text}");
+        }
+        for (text, expected) in [
+            ("select c._etag from c", format!(r#"{{"_etag":{}}}"#, Value::from(&*etag).to_json())),
+            ("select value c._etag from c", Value::from(&*etag).to_json()),
+            ("select value {_ts: 1, id: c.id} from c", r#"{"_ts":1,"id":"1"}"#.into()),
+        ] {
+            assert_eq!(rows(text), [expected], "{text}");
+        }
+        // Clients that merge need the whole of what they asked for.
+        let merged = rows("select c._rid, [{item: c.id}] as orderByItems, c as payload from c");
+        assert!(merged[0].contains(&etag.replace('"', "\\\"")), "{merged:?}");
+    }
+}
+
+#[test]
+fn system_properties_are_left_out_of_the_change_feed_but_not_its_place() {
+    for (throughput, _) in PARTITIONS {
+        let world = world_with_item(throughput);
+        let feed = || {
+            let ask = world.get(DOCS).key(A).header("a-im", "Incremental Feed");
+            ask.header(BARE.0, BARE.1)
+        };
+        let answer = feed().expect(200);
+        let lsn = answer.header("lsn").unwrap();
+        let item = format!(r#"[{{"id":"1","pk":"a","n":{{"m":1}},"_lsn":{lsn}}}]"#);
+        assert!(answer.text().contains(&item), "{}", answer.text());
+        let format = "x-ms-cosmos-changefeed-wire-format-version";
+        let wrapped = feed().header(format, "2021-09-15").expect(200).text();
+        let item = r#"{"current":{"id":"1","pk":"a","n":{"m":1}},"metadata":{"lsn":"#;
+        assert!(wrapped.contains(item), "{wrapped}");
+        for (text, expected) in [
+            ("select * from c", r#"[{"id":"1","pk":"a","n":{"m":1},"_lsn":"#),
+            ("select value {_ts: c.n.m} from c", r#"[{"_ts":1}]"#),
+        ] {
+            let query = world.post(DOCS, &format!(r#"{{"query":"{text}"}}"#)).key(A);
+            let query = query.header("a-im", "Incremental Feed").header(BARE.0, BARE.1);
+            let query = query.header("x-ms-documentdb-isquery", "True");
+            let told = query.header("content-type", "application/query+json").expect(200).text();
+            assert!(told.contains(expected), "{text}: {told}");
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::op::{BatchDone, BatchOperation, BatchResult, Returns};
 use crate::pricing;
 
 /// The service's text for an operation on another logical partition; clients look for it.
-const OTHER_KEY: &str = "One or more operations within the batch request have a different \
+pub(super) const OTHER_KEY: &str = "One or more operations within the batch request have a different \
     partition key value than the request.";
 
 /// The logical partition of a batch.
@@ -194,7 +194,8 @@ impl Database {
 
 impl Member {
     fn of(container: &Arc<Container>, home: &Home, operation: BatchOperation) -> Member {
-        let BatchOperation { action, partition_key, condition, ttl_seconds, returns } = operation;
+        let BatchOperation { action, partition_key, condition, ttl_seconds, returns, .. } =
+            operation;
         let key = partition_key.as_ref().unwrap_or(&home.key);
         let step = Step::of(container, Some(key), action, condition);
         let step = step.and_then(|step| step.living_for(ttl_seconds));
@@ -239,7 +240,7 @@ fn is_the_servers(kind: &ErrorKind) -> bool {
 }
 
 /// The error of the operation whose result no longer fits.
-fn too_large() -> Error {
+pub(super) fn too_large() -> Error {
     Error::response_too_large(format!(
         "Response size is too large: with this operation, the batch's results have more than {} \
          bytes. Nothing was done; use smaller batches or ask for minimal results",

@@ -13,9 +13,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use partita_model::{Charge, Error, ErrorKind, Result, limits};
+use partita_model::{Charge, Epk, Error, ErrorKind, PartitionKey, Result, limits};
 
 use super::join::{self, Boxed};
+use super::script::TriggeredWrite;
 use super::{Step, What, done, left_undone, size};
 use crate::catalog::{Container, Partition};
 use crate::context::{Context, Work};
@@ -29,8 +30,14 @@ use crate::pricing;
 
 /// An operation of a bulk.
 struct Member {
-    step: Result<Step>,
+    task: Result<Task>,
     returns: Returns,
+}
+
+#[expect(clippy::large_enum_variant, reason = "nearly all are plain")]
+enum Task {
+    Plain(Step),
+    Triggered(Box<TriggeredWrite>),
 }
 
 /// What became of it.
@@ -50,17 +57,10 @@ impl Database {
         operations: Vec<BatchOperation>,
     ) -> Result<Vec<BatchResult>> {
         let partition = addressed(container, range_id)?;
-        if self.is_fenced(partition.id) {
-            return Err(Error::new(
-                ErrorKind::RangeMoving,
-                format!(
-                    "The partition key range '{range_id}' is completing a split or merge: retry"
-                ),
-            ));
-        }
+        self.check_fence(partition)?;
         // Also a bulk whose operations all fail tells how far its partition was.
         drop(self.open_partition(work, partition)?);
-        let member = |operation| Member::of(container, partition, operation);
+        let member = |operation| self.bulk_member(container, partition, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
         let mut finished = match on_error {
             OnError::Continue => self.run_together(work.context, container, &members).await,
@@ -78,6 +78,42 @@ impl Database {
         Ok(results)
     }
 
+    /// Refuses a request for a range that is about to be replaced by others.
+    pub(super) fn check_fence(&self, partition: &Partition) -> Result<()> {
+        if !self.is_fenced(partition.id) {
+            return Ok(());
+        }
+        let range_id = partition.range_id;
+        let message =
+            format!("The partition key range '{range_id}' is completing a split or merge: retry");
+        Err(Error::new(ErrorKind::RangeMoving, message))
+    }
+
+    fn bulk_member(
+        &self,
+        container: &Arc<Container>,
+        partition: &Partition,
+        operation: BatchOperation,
+    ) -> Member {
+        let returns = operation.returns;
+        let task = match operation.triggers.is_empty() {
+            true => Task::of(container, operation),
+            false => self
+                .triggered_write(container, operation)
+                .map(|write| Task::Triggered(Box::new(write))),
+        };
+        let task = task.and_then(|task| match partition.epks.contains(task.home().0) {
+            true => Ok(task),
+            false => Err(Error::range_gone(format!(
+                "The partition key {} does not belong to the partition key range '{}': read the \
+                 partition key ranges again",
+                task.home().1,
+                partition.range_id
+            ))),
+        });
+        Member { task, returns }
+    }
+
     async fn run_together(
         &self,
         context: &Context,
@@ -85,14 +121,14 @@ impl Database {
         members: &[Member],
     ) -> Vec<Finished> {
         let entangled = !container.definition.unique_keys.is_empty()
-            || members.iter().flat_map(|member| &member.step).any(Step::renames);
-        let line = |step: &Step| match entangled {
-            true => keys::head(&step.place.epk, &step.place.key),
-            false => step.place.item_key.clone(),
+            || members.iter().flat_map(|member| &member.task).any(Task::concerns_others);
+        let line = |task: &Task| match task {
+            Task::Plain(step) if !entangled => step.place.item_key.clone(),
+            task => keys::head(task.home().0, task.home().1),
         };
         let mut lines: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (at, member) in members.iter().enumerate() {
-            lines.entry(member.step.as_ref().map_or(Vec::new(), line)).or_default().push(at);
+            lines.entry(member.task.as_ref().map_or(Vec::new(), line)).or_default().push(at);
         }
         let start = |line| self.run_line(context, container, members, line);
         let lines = join::all(lines.into_values().map(start).collect()).await;
@@ -143,35 +179,42 @@ impl Database {
     ) -> Finished {
         let mut work = Work::new(context);
         work.container = Some(Arc::clone(container));
-        let result = match &member.step {
+        let result = match &member.task {
             Err(error) => Err(error.clone()),
-            Ok(Step { place, what: What::Read(condition) }) => {
+            Ok(Task::Plain(Step { place, what: What::Read(condition) })) => {
                 self.read_place(&mut work, place, condition.as_ref())
             }
-            Ok(Step { place, what: What::Write(intent) }) => {
+            Ok(Task::Plain(Step { place, what: What::Write(intent) })) => {
                 self.write_item(&mut work, place, intent).await
             }
+            Ok(Task::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
         };
         let result = result.map_err(|error| self.explain(&work, error));
-        let charge = pricing::charge(&work.usage, self.consistency(context));
+        let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
         Finished { result, charge, served: work.served }
     }
 }
 
-impl Member {
-    fn of(container: &Arc<Container>, partition: &Partition, operation: BatchOperation) -> Member {
-        let BatchOperation { action, partition_key, condition, ttl_seconds, returns } = operation;
+impl Task {
+    fn of(container: &Arc<Container>, operation: BatchOperation) -> Result<Task> {
+        let BatchOperation { action, partition_key, condition, ttl_seconds, .. } = operation;
         let step = Step::of(container, partition_key.as_ref(), action, condition);
-        let step = step.and_then(|step| step.living_for(ttl_seconds));
-        let step = step.and_then(|step| match partition.epks.contains(&step.place.epk) {
-            true => Ok(step),
-            false => Err(Error::range_gone(format!(
-                "The partition key {} does not belong to the partition key range '{}': read the \
-                 partition key ranges again",
-                step.place.key, partition.range_id
-            ))),
-        });
-        Member { step, returns }
+        step.and_then(|step| step.living_for(ttl_seconds)).map(Task::Plain)
+    }
+
+    fn home(&self) -> (&Epk, &PartitionKey) {
+        match self {
+            Task::Plain(Step { place, .. }) => (&place.epk, &place.key),
+            Task::Triggered(write) => write.home(),
+        }
+    }
+
+    /// May it concern other items of its logical partition than the one it names?
+    fn concerns_others(&self) -> bool {
+        match self {
+            Task::Plain(step) => step.renames(),
+            Task::Triggered(_) => true,
+        }
     }
 }
 
@@ -197,7 +240,7 @@ impl Finished {
     }
 }
 
-fn addressed<'c>(container: &'c Container, range_id: &str) -> Result<&'c Partition> {
+pub(super) fn addressed<'c>(container: &'c Container, range_id: &str) -> Result<&'c Partition> {
     let mut partitions = container.partitions.iter();
     partitions
         .find(|partition| partition.range_id.to_string() == range_id)

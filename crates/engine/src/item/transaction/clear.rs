@@ -16,7 +16,9 @@ use crate::context::Work;
 use crate::database::Database;
 use crate::item::key_of_request;
 use crate::keys;
-use crate::op::{BatchAction, BatchOperation, BatchResult, ContainerPath, Outcome, Returns};
+use crate::op::{
+    BatchAction, BatchOperation, BatchResult, ContainerPath, Outcome, Returns, TriggerNames,
+};
 use crate::pricing;
 use crate::record::ItemRecord;
 
@@ -133,6 +135,7 @@ fn deletion(id: &str) -> BatchOperation {
         partition_key: None,
         condition: None,
         ttl_seconds: None,
+        triggers: TriggerNames::default(),
         returns: Returns::Etag,
     }
 }

@@ -4,7 +4,9 @@
 //! private write set on top (`overlay.rs`), and commits as one batch of the store: all or nothing,
 //! one LSN. A *bulk* (`bulk.rs`) is a bundle of independent operations that saves round trips.
 //! Deleting all items of a partition key (`clear.rs`) is a series of batches. Stored procedures and
-//! triggers (`script/`) decide while they run what their transaction does.
+//! triggers (`script/`) decide while they run what their transaction does; operations of batches
+//! and bulks that name triggers are run there, too. An *import* (`import.rs`) makes many items of
+//! one partition in one commit.
 //!
 //! Both understand their operations here, by the same drafts and intents as single writes. What is
 //! wrong with one operation is that operation's result; a request fails as a whole only if it is
@@ -13,6 +15,7 @@
 mod atomic;
 mod bulk;
 mod clear;
+mod import;
 mod index_writes;
 mod join;
 mod overlay;
@@ -69,9 +72,14 @@ impl Database {
             (Err(error), _) => return Err(error),
         };
         check_count(operations.len())?;
+        let runs_triggers = operations.iter().any(|operation| !operation.triggers.is_empty());
         let results = match mode {
             BatchMode::Atomic { partition_key } => {
-                self.run_atomic(work, &container, partition_key.as_ref(), operations).await?
+                let (key, container) = (partition_key.as_ref(), &container);
+                match runs_triggers {
+                    true => self.run_with_triggers(work, container, key, operations).await?,
+                    false => self.run_atomic(work, container, key, operations).await?,
+                }
             }
             BatchMode::Bulk { range_id, on_error } => {
                 self.run_bulk(work, &container, &range_id, on_error, operations).await?
@@ -135,10 +143,8 @@ impl Step {
     /// The same with the time to live that the operation gives to what it writes. Operations that
     /// write no item have no use for one.
     fn living_for(mut self, ttl_seconds: Option<i32>) -> Result<Step> {
+        check_ttl(ttl_seconds)?;
         let Some(ttl) = ttl_seconds else { return Ok(self) };
-        if ttl < -1 || ttl == 0 {
-            return Err(invalid_ttl(&ttl.to_string()));
-        }
         match &mut self.what {
             What::Write(
                 Intent::Create(draft) | Intent::Upsert(draft, _) | Intent::Replace(draft, _),
@@ -152,6 +158,13 @@ impl Step {
     /// Whether it gives an item another id.
     fn renames(&self) -> bool {
         matches!(&self.what, What::Write(Intent::Replace(draft, _)) if draft.id != self.place.id)
+    }
+}
+
+fn check_ttl(ttl_seconds: Option<i32>) -> Result<()> {
+    match ttl_seconds {
+        Some(ttl) if ttl < -1 || ttl == 0 => Err(invalid_ttl(&ttl.to_string())),
+        Some(_) | None => Ok(()),
     }
 }
 

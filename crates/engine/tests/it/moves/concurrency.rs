@@ -6,7 +6,7 @@ use std::thread;
 
 use partita_engine::{
     BatchAction, BatchMode, BatchOperation, Indexing, MaintenanceBudget, Op, Outcome, Returns,
-    Scope, SplitAt,
+    Scope, SplitAt, TriggerNames,
 };
 use partita_model::{ErrorKind, PartitionKeyHeader, Value};
 
@@ -68,6 +68,7 @@ fn write(bench: &Bench, writer: usize, writes_max: &AtomicUsize) -> BTreeMap<Str
                     partition_key: None,
                     condition: None,
                     ttl_seconds: None,
+                    triggers: TriggerNames::default(),
                     returns: Returns::Etag,
                 };
                 let partition_key = PartitionKeyHeader::parse(&format!("[{key}]")).unwrap();

@@ -1,5 +1,6 @@
 //! Scripts: as resources, and run.
 
+mod batches;
 mod functions;
 mod isolation;
 mod procedures;

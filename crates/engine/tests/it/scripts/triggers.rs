@@ -5,7 +5,7 @@ use partita_model::ErrorKind;
 
 use super::*;
 
-fn trigger(bench: &Bench, id: &str, moment: &str, operation: &str, source: &str) {
+pub(super) fn trigger(bench: &Bench, id: &str, moment: &str, operation: &str, source: &str) {
     let source = Value::from(source).to_json();
     let body = format!(
         r#"{{"id":"{id}","body":{source},"triggerType":"{moment}","triggerOperation":"{operation}"}}"#
@@ -36,7 +36,7 @@ fn delete_item(id: &str) -> Op {
     Op::DeleteItem { path: item_path(id, r#"["a"]"#), condition: None }
 }
 
-fn scripted_container(throughput: u32) -> Bench {
+pub(super) fn scripted_container(throughput: u32) -> Bench {
     let (bench, _) = scripted(unthrottled());
     bench.make_container(throughput, KEY_PK);
     bench

@@ -5,7 +5,7 @@ mod offers;
 
 use partita_engine::{
     BatchAction, BatchMode, BatchOperation, Context, Demand, EngineSettings, Indexing, OnError, Op,
-    Outcome, PageRequest, Partition, Priority, QueryRequest, Reply, Returns, Scope,
+    Outcome, PageRequest, Partition, Priority, QueryRequest, Reply, Returns, Scope, TriggerNames,
 };
 use partita_model::{Clock, ErrorKind, PartitionKeyHeader};
 
@@ -213,6 +213,7 @@ fn created(id: &str, key: &str) -> BatchOperation {
         partition_key: Some(PartitionKeyHeader::parse(&format!(r#"["{key}"]"#)).unwrap()),
         condition: None,
         ttl_seconds: None,
+        triggers: TriggerNames::default(),
         returns: Returns::Item,
     }
 }

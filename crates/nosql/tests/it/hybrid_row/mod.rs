@@ -6,6 +6,7 @@ pub(crate) mod wire;
 use http::Method;
 
 use self::wire::{Told, Wanted};
+use crate::scripts::trigger;
 use crate::support::{Answer, Ask, PARTITIONS, World};
 
 const DOCS: &str = "/dbs/d/colls/c/docs";
@@ -57,6 +58,23 @@ fn statuses(results: &[Told]) -> Vec<i32> {
 
 fn text(told: &Told) -> &str {
     std::str::from_utf8(told.body.as_deref().unwrap_or_default()).unwrap()
+}
+
+#[test]
+fn headers_name_triggers_for_the_rows_of_a_batch() {
+    let world = World::with_container("400");
+    let source = "function () { var b = __.request.getBody(); b.by = 1; __.request.setBody(b); }";
+    trigger(&world, "mark", "Pre", "Create", source);
+    let pre = "x-ms-documentdb-pre-trigger-include";
+    let create = Wanted::new(CREATE).body(r#"{"id":"1","pk":"a"}"#);
+    let body = wire::request(&[create, Wanted::new(READ).id("1")]);
+    let told = results(&atomic(&world, body).header(pre, "mark").expect(200));
+    assert_eq!(statuses(&told), [201, 200]);
+    assert!(told.iter().all(|told| text(told).contains(r#""by":1"#)), "{told:?}");
+    let body = wire::request(&[Wanted::new(DELETE).id("1")]);
+    let told = results(&atomic(&world, body).header(pre, "mark").expect(207));
+    assert_eq!(statuses(&told), [400]);
+    assert!(text(&told[0]).contains("'mark' is for the operation Create"), "{told:?}");
 }
 
 #[test]

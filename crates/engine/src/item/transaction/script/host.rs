@@ -31,12 +31,12 @@ use crate::script_runtime::{
 };
 
 /// The service's text for an item of another logical partition.
-const OTHER_KEY: &str = "Requests originating from scripts cannot reference partition keys other \
+pub(in crate::item::transaction) const OTHER_KEY: &str = "Requests originating from scripts cannot reference partition keys other \
     than the one for which client request was submitted.";
 
 /// Bytes of items that one transaction may write and delete: it is held in memory, and committed
 /// at once.
-const WRITTEN_BYTES_MAX: u64 = 64 << 20;
+pub(in crate::item::transaction) const WRITTEN_BYTES_MAX: u64 = 64 << 20;
 
 /// A transaction under way.
 pub(super) struct Host<'a> {
@@ -113,6 +113,26 @@ impl<'a> Host<'a> {
         self.mark = self.mark.max(prepared.mark);
         self.pay(&prepared.counts.usage());
         Ok(prepared.outcome)
+    }
+
+    /// Reads an item as a client would.
+    pub(super) fn look(&mut self, id: &str, condition: Option<&Condition>) -> Result<Outcome> {
+        let place = self.place(id.to_owned());
+        let current = self.database.current(&mut self.work, &*self.view, &place)?;
+        let mut usage = one_read();
+        let read = version(current, &place.id, condition, &mut usage);
+        self.pay(&usage);
+        read
+    }
+
+    /// What was paid so far.
+    pub(super) fn charge(&self) -> Charge {
+        self.charge
+    }
+
+    /// Has the transaction had all of its time?
+    pub(super) fn is_late(&self) -> bool {
+        self.database.clock.monotonic_nanos() >= self.ends_nanos
     }
 
     /// What a patch makes of an item.
@@ -315,7 +335,7 @@ fn still_read() -> Error {
     Error::internal("a script's query is still being answered")
 }
 
-fn is_the_servers(kind: &ErrorKind) -> bool {
+pub(super) fn is_the_servers(kind: &ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable | ErrorKind::RetryWith

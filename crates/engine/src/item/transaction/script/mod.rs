@@ -1,4 +1,4 @@
-//! Scripts that run: stored procedures, and writes with triggers.
+//! Scripts that run: stored procedures, and writes with triggers, alone and in batches.
 //!
 //! A run is a transaction on one logical partition. The script works on a view of the partition
 //! with a private write set on top ([`Host`]); when it ends well, its changes are one batch of the
@@ -11,6 +11,7 @@
 //! Scripts on one logical partition would keep each other from committing, so they take turns
 //! (`turns.rs`). That is a matter of speed only: nothing relies on it.
 
+mod batch;
 mod blocking;
 mod functions;
 mod host;
@@ -23,11 +24,13 @@ use std::sync::Arc;
 use partita_model::{Charge, Epk, Error, PartitionKey, PartitionKeyHeader, Result, ScriptKind};
 use partita_storage::StorageError;
 
+pub(super) use batch::TriggeredWrite;
 pub(crate) use blocking::Overruns;
 pub use turns::Turn;
 pub(crate) use turns::Turns;
 
 use self::host::Host;
+pub(super) use self::host::{OTHER_KEY, WRITTEN_BYTES_MAX};
 use super::one_read;
 use crate::access;
 use crate::catalog::{Container, Partition};
@@ -35,11 +38,11 @@ use crate::context::{Context, Work};
 use crate::database::Database;
 use crate::item::key_of_request;
 use crate::item::write::ATTEMPTS_MAX;
-use crate::op::Op;
+use crate::op::{BatchMode, Op};
 use crate::pricing;
 use crate::script_runtime::{Script, ScriptCall, ScriptEnd, ScriptRole};
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
+pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The logical partition that a script works on.
 #[derive(Clone, Debug)]
@@ -189,6 +192,11 @@ impl Database {
                 }
                 _ => return Ok(None),
             },
+            Op::Batch { container, operations, mode: BatchMode::Atomic { partition_key } }
+                if operations.iter().any(|operation| !operation.triggers.is_empty()) =>
+            {
+                self.home_of(container, partition_key.as_ref())
+            }
             _ => return Ok(None),
         };
         match home {

@@ -24,20 +24,22 @@ use crate::op::{
 use crate::script_runtime::{HostLink, Script, ScriptHost, ScriptRole, WriteKind};
 
 /// A write, understood as far as it can be before its pre-trigger has run.
-struct Write {
-    kind: WriteKind,
+pub(super) struct Write {
+    pub(super) kind: WriteKind,
     /// The item that is addressed by id; creates and upserts address none.
-    id: Option<String>,
+    pub(super) id: Option<String>,
     /// None for a delete, and for a patch until it has met the item.
-    document: Option<String>,
+    pub(super) document: Option<String>,
     /// A patch is a replace by what it makes of the item that is there.
-    patch: Option<Patched>,
-    indexing: Indexing,
-    condition: Option<Condition>,
+    pub(super) patch: Option<Patched>,
+    pub(super) indexing: Indexing,
+    pub(super) condition: Option<Condition>,
+    /// How long the item shall live, if not as its property says.
+    pub(super) ttl_seconds: Option<i32>,
 }
 
 /// The triggers of a write.
-struct Triggers {
+pub(super) struct Triggers {
     pre: Option<Script>,
     post: Option<Script>,
 }
@@ -75,24 +77,30 @@ impl Database {
                     None => {
                         // Clients that send no key mean the one in the document.
                         let container = self.item_container(work, &path.container)?.container;
-                        (home_of_document(container, &document_of(&item)?, None)?, path.id)
+                        (home_of_document(container, &document_of(&item.body)?, None)?, path.id)
                     }
                 };
-                let (document, indexing) = (document_of(&item)?, item.indexing);
+                let (document, indexing) = (document_of(&item.body)?, item.indexing);
                 check_header(&home, item.partition_key.as_ref())?;
                 let (kind, id, document) = (WriteKind::Replace, Some(id), Some(document));
-                Ok((home, Write { kind, id, document, patch: None, indexing, condition }))
+                let (patch, ttl_seconds) = (None, None);
+                let write = Write { kind, id, document, patch, indexing, condition, ttl_seconds };
+                Ok((home, write))
             }
             Op::PatchItem { path, patch, filter, condition } => {
                 let (home, id) = self.home_of_item(work, &path)?;
                 let patch = Some(Patched::of(&home.container, patch, filter)?);
                 let (kind, id, indexing) = (WriteKind::Replace, Some(id), Indexing::default());
-                Ok((home, Write { kind, id, document: None, patch, indexing, condition }))
+                let (document, ttl_seconds) = (None, None);
+                let write = Write { kind, id, document, patch, indexing, condition, ttl_seconds };
+                Ok((home, write))
             }
             Op::DeleteItem { path, condition } => {
                 let (home, id) = self.home_of_item(work, &path)?;
                 let (kind, id, indexing) = (WriteKind::Delete, Some(id), Indexing::default());
-                Ok((home, Write { kind, id, document: None, patch: None, indexing, condition }))
+                let (document, patch, ttl_seconds) = (None, None, None);
+                let write = Write { kind, id, document, patch, indexing, condition, ttl_seconds };
+                Ok((home, write))
             }
             _ => Err(Error::unsupported(
                 "Not supported by this server yet: triggers on operations other than creating, \
@@ -109,10 +117,11 @@ impl Database {
         (kind, condition): (WriteKind, Option<Condition>),
     ) -> Result<(Home, Write)> {
         let container = self.item_container(work, path)?.container;
-        let document = document_of(&item)?;
+        let document = document_of(&item.body)?;
         let home = home_of_document(container, &document, item.partition_key.as_ref())?;
         let (document, indexing) = (Some(document), item.indexing);
-        Ok((home, Write { kind, id: None, document, patch: None, indexing, condition }))
+        let (id, patch, ttl_seconds) = (None, None, None);
+        Ok((home, Write { kind, id, document, patch, indexing, condition, ttl_seconds }))
     }
 
     /// The logical partition and id of an item that is addressed by id or by resource id.
@@ -127,7 +136,7 @@ impl Database {
         Ok((Home { container, epk, key }, id))
     }
 
-    fn triggers(
+    pub(super) fn triggers(
         &self,
         container: &Container,
         names: &TriggerNames,
@@ -163,7 +172,7 @@ impl Database {
         Ok(script.to_script())
     }
 
-    fn run_write(
+    pub(super) fn run_write(
         &self,
         host: &mut Host<'_>,
         log: &mut Option<String>,
@@ -239,6 +248,10 @@ impl Write {
             })?),
             None => None,
         };
+        let draft = draft.map(|mut draft: Draft| {
+            draft.ttl = self.ttl_seconds.unwrap_or(draft.ttl);
+            draft
+        });
         let addressed = self.id.as_ref().map(|id| host.place(id.clone()));
         match (self.kind, draft, addressed) {
             (WriteKind::Create, Some(draft), _) => {
@@ -278,14 +291,14 @@ fn check_applies(script: &StoredScript, moment: TriggerMoment, write: WriteKind)
 }
 
 /// The document that was sent, checked as far as it can be before a trigger may change it.
-fn document_of(item: &NewItem) -> Result<String> {
-    if item.body.len() > partita_model::limits::ITEM_BYTES_MAX {
-        return Err(too_large(item.body.len()));
+pub(super) fn document_of(body: &[u8]) -> Result<String> {
+    if body.len() > partita_model::limits::ITEM_BYTES_MAX {
+        return Err(too_large(body.len()));
     }
-    Ok(json::compact_object(&item.body)?)
+    Ok(json::compact_object(body)?)
 }
 
-fn home_of_document(
+pub(super) fn home_of_document(
     container: Arc<Container>,
     document: &str,
     header: Option<&PartitionKeyHeader>,
