@@ -46,7 +46,7 @@ pub struct Database {
     pub(crate) answered: AtomicU64,
     pub(crate) turns: Arc<Turns>,
     /// Which scripts exceeded their limits lately.
-    pub(crate) overruns: Overruns,
+    pub(crate) overruns: Arc<Overruns>,
 }
 
 /// What can be chosen about a database.
@@ -277,7 +277,7 @@ impl Database {
             tries: Tries::default(),
             answered: AtomicU64::new(0),
             turns: Arc::default(),
-            overruns: Overruns::default(),
+            overruns: Arc::default(),
         }))
     }
 
