@@ -376,6 +376,15 @@ fn a_continuation_of_no_length_is_refused() {
     for (text, status) in [("0", 400), ("-1", 400), ("x", 400), ("1", 200)] {
         let ask = query(&world, "SELECT * FROM c", "[]").key(r#"["k1"]"#);
         ask.header(limit, text).expect(status);
+        let changes = world.get(DOCS).header("a-im", "Incremental Feed");
+        changes.header(limit, text).expect(status);
+        for feed in [DOCS, "/dbs", "/dbs/d/colls", "/dbs/d/users", "/dbs/d/colls/c/udfs", "/offers"]
+        {
+            world.get(feed).header(limit, text).expect(status);
+        }
+        let query = r#"{"query":"select * from c"}"#;
+        let resources = world.post("/dbs", query).header("content-type", "application/query+json");
+        resources.header("x-ms-documentdb-isquery", "True").header(limit, text).expect(status);
     }
 }
 

@@ -156,6 +156,9 @@ fn what_is_no_batch_is_refused_in_json() {
     let large = bulk(&world, &range(&world), sized(2_202_011));
     let refused = large.refused(413, "0", "Request size is too large");
     assert_eq!(refused.member("code"), "RequestEntityTooLarge");
+    // A transactional batch is a request like any other.
+    atomic(&world, sized(2_097_152)).expect(200);
+    atomic(&world, sized(2_097_153)).refused(413, "0", "Request size is too large");
 }
 
 #[test]
