@@ -397,8 +397,8 @@ impl Database {
             Op::DeleteContainer { container, condition } => {
                 self.delete_container(work, &container, condition).await
             }
-            Op::ListContainers { database, filter, page } => {
-                self.list_containers(work, &database, filter.as_ref(), &page)
+            Op::ListContainers { database, filter, page, key_required } => {
+                self.list_containers(work, &database, (filter.as_ref(), &page), key_required)
             }
             Op::ContainerStatistics { container } => self.container_statistics(work, &container),
             Op::ListPartitions { container, known, incremental } => {
