@@ -45,6 +45,9 @@ fn asks<'w>(world: &'w World, range: &str) -> Vec<(&'static str, u16, Ask<'w>)> 
         "select value count(1) from c",
         "select distinct value c.n from c",
         "select top 2 * from c",
+        "select value sum(c.n) from c",
+        "select c.n, count(1) as k from c group by c.n",
+        "select * from c order by c.n offset 1 limit 3",
     ] {
         asks.push((text, 200, query(world, text, range)));
     }
