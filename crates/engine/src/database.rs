@@ -46,7 +46,7 @@ pub struct Database {
     pub(crate) answered: AtomicU64,
     pub(crate) turns: Arc<Turns>,
     /// Which scripts exceeded their limits lately.
-    pub(crate) overruns: Overruns,
+    pub(crate) overruns: Arc<Overruns>,
 }
 
 /// What can be chosen about a database.
@@ -282,7 +282,7 @@ impl Database {
             tries: Tries::default(),
             answered: AtomicU64::new(0),
             turns: Arc::default(),
-            overruns: Overruns::default(),
+            overruns: Arc::default(),
         }))
     }
 
@@ -403,8 +403,8 @@ impl Database {
             Op::DeleteContainer { container, condition } => {
                 self.delete_container(work, &container, condition).await
             }
-            Op::ListContainers { database, filter, page } => {
-                self.list_containers(work, &database, filter.as_ref(), &page)
+            Op::ListContainers { database, filter, page, key_required } => {
+                self.list_containers(work, &database, (filter.as_ref(), &page), key_required)
             }
             Op::ContainerStatistics { container } => self.container_statistics(work, &container),
             Op::ListPartitions { container, known, incremental } => {

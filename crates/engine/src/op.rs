@@ -156,6 +156,8 @@ pub enum Op {
         database: DatabasePath,
         filter: Option<Filter>,
         page: PageRequest,
+        /// What the filter, or a query over the list, sees of containers without a partition key.
+        key_required: KeyRequired,
     },
     /// Sizes and counts of a container and of each of its partitions.
     ContainerStatistics {
@@ -323,7 +325,8 @@ impl Op {
     }
 }
 
-/// Must a new container name its partition key?
+/// Must a new container name its partition key? Clients for whom it need not know no system keys:
+/// they are shown none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRequired {
     Yes,

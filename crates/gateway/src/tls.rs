@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use ring::digest::{SHA256, digest};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
@@ -30,8 +31,9 @@ pub enum CertificateSource {
     Files { certificate: PathBuf, key: PathBuf },
     /// Made by us and kept in this directory as `cert.pem` and `key.pem`.
     Kept { directory: PathBuf },
-    /// The same in a place that other servers use at the same time, and that may not be writable:
-    /// then the certificate is for this run only.
+    /// The same in a place that other servers use at the same time, with other names as well: those
+    /// with names beyond the usual ones have a directory beside this one for each set of them. It
+    /// may not be writable: then the certificate is for this run only.
     Shared { directory: PathBuf },
     /// Made by us for this run only.
     Memory,
@@ -134,6 +136,7 @@ fn open_kept(directory: &Path, names: &[String], now: u64) -> Result<Certificate
 /// A new pair is made beside its place and moved there whole: of servers that start at the same
 /// time one is first, and the others take what that has left.
 fn open_shared(directory: &Path, names: &[String], now: u64) -> Result<Certificate, TlsError> {
+    let directory = &directory_for(directory, names);
     if let Some(kept) = find_kept(directory, names, now) {
         return Ok(kept);
     }
@@ -151,6 +154,25 @@ fn open_shared(directory: &Path, names: &[String], now: u64) -> Result<Certifica
         path: directory.to_path_buf(),
         reason: "other servers change it all the time".to_owned(),
     })
+}
+
+/// Where the certificate for a set of names is: who has trusted one shall not lose it to a server
+/// that wants other names.
+fn directory_for(directory: &Path, names: &[String]) -> PathBuf {
+    let usual = base_names();
+    let mut more: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    more.retain(|name| !usual.contains(name));
+    more.sort();
+    more.dedup();
+    if more.is_empty() {
+        return directory.to_path_buf();
+    }
+    // Names can be longer than the name of a directory may be.
+    let digest = digest(&SHA256, more.join("\n").as_bytes());
+    let mark: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let mut name = directory.file_name().unwrap_or_default().to_os_string();
+    name.push(format!("-{mark}"));
+    directory.with_file_name(name)
 }
 
 /// The certificate in a directory, if it is one that serves.

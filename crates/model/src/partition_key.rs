@@ -140,7 +140,8 @@ pub struct PartitionKeyDefinition {
     pub kind: KeyKind,
     /// The version of the hash.
     pub version: HashVersion,
-    /// Was the container made without a key, so that the key is ours and normally absent?
+    /// Is the key called the system's, so that items normally have none and `[]` stands for that?
+    /// See [`PartitionKeyDefinition::is_keyless`].
     pub system_key: bool,
     /// How the definition was written.
     pub written: KeyWriting,
@@ -151,7 +152,7 @@ pub struct PartitionKeyDefinition {
 pub struct KeyWriting {
     /// It names no version, which means version 1.
     pub without_version: bool,
-    /// It calls a path of the user's own a system key.
+    /// It calls a hierarchical key a system key, which no such key can be.
     pub says_system_key: bool,
 }
 
@@ -164,9 +165,9 @@ impl PartitionKeyDefinition {
         let paths = parse_paths(object, kind)?;
         let says_system_key = shape::present(object, "systemKey")
             .map_or(Ok(false), |value| shape::boolean(value, "partitionKey.systemKey"))?;
-        let system_key = says_system_key && is_system_path(&paths);
+        let system_key = says_system_key && kind != KeyKind::MultiHash;
         let written = KeyWriting {
-            without_version: !system_key
+            without_version: !(system_key && is_system_path(&paths))
                 && version == HashVersion::V1
                 && shape::present(object, "version").is_none(),
             says_system_key: says_system_key && !system_key,
@@ -194,7 +195,7 @@ impl PartitionKeyDefinition {
         };
         let object = Object::new().with("paths", paths).with("kind", Value::from(kind));
         // The service shows a system key without a version, and an absent version means 1.
-        let is_silent = self.system_key || self.written.without_version;
+        let is_silent = self.is_keyless() || self.written.without_version;
         let object = match (is_silent, self.version) {
             (true, HashVersion::V1) => object,
             (_, HashVersion::V1) => object.with("version", Value::from(1_i64)),
@@ -213,6 +214,12 @@ impl PartitionKeyDefinition {
             system_key: true,
             written: KeyWriting::default(),
         }
+    }
+
+    /// Was the container made without a key, so that all of its items lie together? A path of the
+    /// user's own spreads them, also where it is called a system key.
+    pub fn is_keyless(&self) -> bool {
+        self.system_key && is_system_path(&self.paths)
     }
 
     /// The key of an item. An absent property, a path through a scalar, and an object or array at
@@ -323,7 +330,7 @@ impl PartitionKeyDefinition {
         segments(self) == segments(other)
             && self.kind == other.kind
             && self.version == other.version
-            && self.system_key == other.system_key
+            && self.is_keyless() == other.is_keyless()
     }
 
     fn epk_of(&self, parts: &[KeyPart]) -> Epk {

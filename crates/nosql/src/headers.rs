@@ -204,16 +204,8 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Does the client understand binary JSON only? Text is among what most understand, and costs
-    /// nothing to send.
-    pub(crate) fn only_binary(self) -> Result<bool> {
-        let Some(formats) = self.text(&SUPPORTED_FORMATS)? else { return Ok(false) };
-        let names =
-            |name: &str| formats.split(',').any(|format| format.trim().eq_ignore_ascii_case(name));
-        Ok(names(BINARY_FORMAT) && !names(TEXT_FORMAT))
-    }
-
-    /// The same of a query or feed, which may also say what it wants.
+    /// Shall items and rows be binary JSON? A client may say so, or that it understands nothing
+    /// else. Text is among what most understand, and costs nothing to send.
     pub(crate) fn wants_binary(self) -> Result<bool> {
         match self.text(&CONTENT_FORMAT)? {
             None => self.only_binary(),
@@ -221,6 +213,13 @@ impl<'a> Headers<'a> {
             Some(text) if text.eq_ignore_ascii_case(TEXT_FORMAT) => Ok(false),
             Some(text) => Err(bad_value(&CONTENT_FORMAT, text, "must be JsonText or CosmosBinary")),
         }
+    }
+
+    fn only_binary(self) -> Result<bool> {
+        let Some(formats) = self.text(&SUPPORTED_FORMATS)? else { return Ok(false) };
+        let names =
+            |name: &str| formats.split(',').any(|format| format.trim().eq_ignore_ascii_case(name));
+        Ok(names(BINARY_FORMAT) && !names(TEXT_FORMAT))
     }
 
     /// Must this client name partition keys? Refuses an API version that the service never had.
@@ -310,7 +309,19 @@ impl<'a> Headers<'a> {
                 }
             },
         };
+        // Only continuations of queries can be long, but a limit that is none is refused of any.
+        self.token_bytes_max()?;
         Ok(PageRequest { items_max, continuation: self.text(&CONTINUATION)?.map(str::to_owned) })
+    }
+
+    /// How long a continuation may be.
+    pub(crate) fn token_bytes_max(self) -> Result<Option<usize>> {
+        let name = &CONTINUATION_KB_MAX;
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        match text.trim().parse::<usize>() {
+            Ok(0) | Err(_) => Err(bad_value(name, text, "must be a number of kilobytes from 1 on")),
+            Ok(kilobytes) => Ok(Some(kilobytes.saturating_mul(1024))),
+        }
     }
 
     /// An ETag in `If-Match` or `If-None-Match`; the quotes may be missing.

@@ -326,6 +326,14 @@ mod tests {
     }
 
     #[test]
+    fn scripts_are_blocked_unless_that_is_switched_off() {
+        let blocks = |flags: &[&str]| config(flags).unwrap().engine.scripts.blocks;
+        assert!(blocks(&[]));
+        assert!(blocks(&["--script-blocking", "on"]));
+        assert!(!blocks(&["--script-blocking", "off"]));
+    }
+
+    #[test]
     fn addresses_are_read_in_all_their_forms() {
         let address = |text: &str| Listen::Address(text.parse().unwrap());
         for (text, expected) in [

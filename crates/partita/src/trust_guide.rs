@@ -12,7 +12,8 @@ const GUIDE: &str = r#"The server's certificate is self-signed. To trust it, get
   curl -k URL_explorer/emulator.pem -o partita.pem
 
 It stays the same over restarts: it is kept in the data directory (partita-data/tls/cert.pem), or with
---store memory in your cache directory (on Linux ~/.cache/partita/tls/cert.pem). Then, for the system:
+--store memory in your cache directory (on Linux ~/.cache/partita/tls/cert.pem; each set of --tls-san
+has a certificate of its own beside it). Then, for the system:
 
   Debian, Ubuntu   sudo cp partita.pem /usr/local/share/ca-certificates/partita.crt
                    sudo update-ca-certificates

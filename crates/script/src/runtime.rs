@@ -9,7 +9,7 @@ use partita_engine::{
 use partita_model::limits::RESPONSE_BYTES_MAX;
 use partita_model::{Clock, Entropy, Error, Result};
 use partita_query::Functions;
-use rquickjs::{Ctx, Value};
+use rquickjs::{Coerced, Ctx, Value};
 
 use crate::bridge::{JsResult, call as call_function, parse, stringify, text, throw};
 use crate::drive::drive;
@@ -161,7 +161,8 @@ fn listed<'js>(ctx: &Ctx<'js>, given: &Value<'js>) -> JsResult<Vec<Value<'js>>> 
         return array.iter().collect();
     }
     let Some(object) = given.as_object() else { return Ok(Vec::new()) };
-    let length = object.get::<_, Value<'js>>("length")?.as_number().unwrap_or_default();
+    // Whatever can be a number is one here, "2" and true as well; the rest is none at all.
+    let length = object.get::<_, Coerced<f64>>("length")?.0;
     if length > ARGUMENTS_MAX {
         let message = format!("A procedure takes {ARGUMENTS_MAX} arguments at most.");
         return Err(throw(ctx, 400, &message));

@@ -3,6 +3,7 @@
 use partita_model::{Etag, Number, Object, Throughput, ThroughputBucket, Value};
 
 use super::{Container, Database, Offer};
+use crate::op::KeyRequired;
 
 impl Database {
     /// The database as JSON, system properties included.
@@ -30,6 +31,17 @@ impl Container {
             object.with(format!("_{link}"), Value::from(format!("{link}/")))
         });
         Value::from(object.with("_ts", number(self.ts)))
+    }
+
+    /// The container as its reader knows containers: clients from before there were system keys
+    /// refuse to read items without a key where a key is shown.
+    pub fn shown_to(&self, key_required: KeyRequired) -> Value {
+        let mut value = self.to_value();
+        let hides = key_required == KeyRequired::No && self.definition.partition_key.is_keyless();
+        if let (true, Value::Object(members)) = (hides, &mut value) {
+            members.remove("partitionKey");
+        }
+        value
     }
 }
 

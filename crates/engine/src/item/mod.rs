@@ -213,7 +213,7 @@ fn key_of_request(
     match header {
         Some(header) => definition.resolve(header),
         // Clients that know no partition keys use containers made without one.
-        None if definition.system_key => definition.resolve(&PartitionKeyHeader(Vec::new())),
+        None if definition.is_keyless() => definition.resolve(&PartitionKeyHeader(Vec::new())),
         None => Err(Error::bad_request("PartitionKey value must be supplied for this operation.")),
     }
 }

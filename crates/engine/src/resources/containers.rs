@@ -43,7 +43,7 @@ impl Database {
         // A container that shares its database's throughput or was given none begins with one
         // partition. One without a key never has more.
         let count = match &throughput {
-            Some(throughput) if !definition.partition_key.system_key => {
+            Some(throughput) if !definition.partition_key.is_keyless() => {
                 throughput.initial_partitions()
             }
             Some(_) | None => 1,
@@ -167,15 +167,15 @@ impl Database {
         &self,
         work: &mut Work<'_>,
         path: &DatabasePath,
-        filter: Option<&Filter>,
-        request: &PageRequest,
+        wanted: (Option<&Filter>, &PageRequest),
+        key_required: KeyRequired,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
         let catalog = self.catalog.current();
         let database = catalog.parent_database(path)?;
         let all = catalog.containers(database.rid).map(Arc::clone);
-        let (containers, continuation) =
-            page(all, |c| c.rid, ContainerRid::parse, |c| c.to_value(), (filter, request))?;
+        let shown = |container: &Arc<Container>| container.shown_to(key_required);
+        let (containers, continuation) = page(all, |c| c.rid, ContainerRid::parse, shown, wanted)?;
         Ok(Outcome::Containers { database, containers, continuation })
     }
 

@@ -203,7 +203,7 @@ pub(super) fn check_fixed_throughput(
     throughput: &Throughput,
 ) -> Result<()> {
     let ru_max = limits::FIXED_CONTAINER_RU_MAX;
-    if definition.partition_key.system_key && throughput.provisioned() > ru_max {
+    if definition.partition_key.is_keyless() && throughput.provisioned() > ru_max {
         return Err(Error::bad_request(format!(
             "A container without a partition key can have {ru_max} RU/s at most, not {}: its items \
              cannot be divided",

@@ -33,7 +33,7 @@ impl Database {
                 .ok_or_else(invalid_continuation)?,
         };
         let of = self.list_everything(work, list)?;
-        let texts: Vec<String> = resources(&of).iter().map(Value::to_json).collect();
+        let texts: Vec<String> = resources(list, &of).iter().map(Value::to_json).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let rows = evaluate(query, &texts, &ScopeSettings::default())?;
         let rows_max =
@@ -51,7 +51,9 @@ impl Database {
         work.usage.metadata_reads = 1;
         match list {
             Op::ListDatabases { .. } => self.list_databases(work, None, all),
-            Op::ListContainers { database, .. } => self.list_containers(work, database, None, all),
+            Op::ListContainers { database, key_required, .. } => {
+                self.list_containers(work, database, (None, all), *key_required)
+            }
             Op::ListOffers { .. } => self.list_offers(work, None, all),
             Op::User(UserOp::List { database, .. }) => self.list_users(database, None, all),
             Op::Permission(PermissionOp::List { user, .. }) => {
@@ -68,11 +70,16 @@ impl Database {
     }
 }
 
-/// The resources of a list as JSON.
-fn resources(list: &Outcome) -> Vec<Value> {
+/// The resources of a list as JSON, as those who asked for it see them.
+fn resources(asked: &Op, list: &Outcome) -> Vec<Value> {
     match list {
         Outcome::Databases { databases, .. } => databases.iter().map(|d| d.to_value()).collect(),
-        Outcome::Containers { containers, .. } => containers.iter().map(|c| c.to_value()).collect(),
+        Outcome::Containers { containers, .. } => match asked {
+            Op::ListContainers { key_required, .. } => {
+                containers.iter().map(|c| c.shown_to(*key_required)).collect()
+            }
+            _ => containers.iter().map(|c| c.to_value()).collect(),
+        },
         Outcome::Offers { offers, .. } => offers.iter().map(|o| o.to_value()).collect(),
         Outcome::Users { users, .. } => users.iter().map(|u| u.to_value()).collect(),
         Outcome::Permissions { permissions, .. } => {

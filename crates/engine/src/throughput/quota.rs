@@ -66,7 +66,7 @@ impl Database {
     /// Bytes that a logical partition of a container may have.
     pub(crate) fn logical_bytes_max(&self, container: &Container) -> u64 {
         let bytes_max = self.settings.partitions.logical_bytes_max;
-        match container.definition.partition_key.system_key {
+        match container.definition.partition_key.is_keyless() {
             true => bytes_max.min(limits::FIXED_CONTAINER_BYTES_MAX),
             false => bytes_max,
         }

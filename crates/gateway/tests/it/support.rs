@@ -106,6 +106,15 @@ pub(crate) fn unix_seconds() -> u64 {
 
 /// Starts a server on a free port of 127.0.0.1.
 pub(crate) fn start(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
+    let certificate = Certificate::open(&CertificateSource::Memory, &[], unix_seconds()).unwrap();
+    start_with(certificate, change)
+}
+
+/// The same with this certificate.
+pub(crate) fn start_with(
+    certificate: Certificate,
+    change: impl FnOnce(&mut ServerSettings),
+) -> TestServer {
     let mut settings = ServerSettings {
         listen: vec![Listen::Address("127.0.0.1:0".parse().unwrap())],
         ..ServerSettings::default()
@@ -113,7 +122,6 @@ pub(crate) fn start(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
     change(&mut settings);
     let door = Arc::new(TestDoor { gate: Semaphore::new(0), arrived: Semaphore::new(0) });
     let telemetry = Arc::new(Telemetry::new("test"));
-    let certificate = Certificate::open(&CertificateSource::Memory, &[], unix_seconds()).unwrap();
     let healthy = Arc::new(AtomicBool::new(true));
     let shutdown = Shutdown::new();
     let told = Arc::clone(&healthy);

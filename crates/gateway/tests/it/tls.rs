@@ -13,12 +13,21 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::http2::{exchange, speak};
-use crate::support::{Client, TestServer, start, unix_seconds};
+use crate::support::{Client, TestServer, start, start_with, unix_seconds};
 
-/// A client that trusts this certificate and nothing else.
+/// A client that trusts the server's certificate and nothing else.
 async fn connect(server: &TestServer, name: &str, alpn: &[&[u8]]) -> TlsStream<TcpStream> {
+    connect_trusting(&server.certificate.pem(), server, name, alpn).await
+}
+
+async fn connect_trusting(
+    pem: &[u8],
+    server: &TestServer,
+    name: &str,
+    alpn: &[&[u8]],
+) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&server.certificate.pem()) {
+    for certificate in CertificateDer::pem_slice_iter(pem) {
         roots.add(certificate.unwrap()).unwrap();
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -113,6 +122,12 @@ impl Directory {
         let directory = self.0.join("tls");
         Certificate::open(&CertificateSource::Kept { directory }, &names, now).unwrap()
     }
+
+    fn shared(&self, names: &[&str], now: u64) -> Certificate {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let directory = self.0.join("tls");
+        Certificate::open(&CertificateSource::Shared { directory }, &names, now).unwrap()
+    }
 }
 
 impl Drop for Directory {
@@ -140,6 +155,44 @@ fn a_new_name_makes_a_new_certificate() {
     let wider = directory.kept(&["db.example.org", "10.1.2.3"], NOW);
     assert_ne!(wider.pem(), first.pem());
     assert_eq!(directory.kept(&["10.1.2.3"], NOW).pem(), wider.pem());
+}
+
+#[test]
+fn servers_with_other_names_leave_a_shared_certificate_alone() {
+    let directory = Directory::new("shared_names");
+    let plain = directory.shared(&[], NOW);
+    assert_eq!(plain.path(), Some(directory.0.join("tls/cert.pem").as_path()));
+    let wider = directory.shared(&["db.example.org", "10.1.2.3"], NOW);
+    let other = directory.shared(&["db.example.org"], NOW);
+    let long: Vec<String> = (0..40).map(|n| format!("a-rather-long-name-{n}.example")).collect();
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
+    let all = [plain, wider, other, directory.shared(&long, NOW)];
+    for (at, one) in all.iter().enumerate() {
+        assert!(all[..at].iter().all(|before| before.pem() != one.pem()), "{:?}", one.path());
+        assert_eq!(fs::read(one.path().unwrap()).unwrap(), one.pem());
+    }
+    assert_eq!(directory.shared(&["localhost", "127.0.0.1"], NOW).pem(), all[0].pem());
+    let same = ["10.1.2.3", "DB.example.org", "db.example.org"];
+    assert_eq!(directory.shared(&same, NOW).pem(), all[1].pem());
+    assert_eq!(directory.shared(&["db.example.org"], NOW).pem(), all[2].pem());
+    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 4, "nothing is left beside them");
+    // Each is renewed in its own time and place.
+    let renewed = directory.shared(&[], NOW + 791 * DAY);
+    assert_ne!(renewed.pem(), all[0].pem());
+    assert_eq!(fs::read(all[2].path().unwrap()).unwrap(), all[2].pem());
+}
+
+#[tokio::test]
+async fn who_trusts_a_shared_certificate_trusts_the_next_server() {
+    let directory = Directory::new("shared_trust");
+    let now = unix_seconds();
+    let trusted = directory.shared(&["db.example.org"], now).pem();
+    directory.shared(&["another.example.org"], now);
+    let server = start_with(directory.shared(&["db.example.org"], now), |_| {});
+    for name in ["localhost", "db.example.org"] {
+        let mut client = Client::new(connect_trusting(&trusted, &server, name, &[]).await);
+        assert_eq!(client.get("/again").await.status, 200);
+    }
 }
 
 #[test]

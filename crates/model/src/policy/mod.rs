@@ -215,7 +215,7 @@ impl ContainerDefinition {
     /// unchanged, not as the default of a new container.
     fn check_same_partition_key(&self, body: &Object) -> Result<()> {
         // Clients from before there were system keys do not see this one.
-        if self.partition_key.system_key && shape::present(body, "partitionKey").is_none() {
+        if self.partition_key.is_keyless() && shape::present(body, "partitionKey").is_none() {
             return Ok(());
         }
         let given = shape::required(body, "partitionKey", "Replacing a container")?;

@@ -456,6 +456,9 @@ fn languages_are_looked_at_before_duplicates() {
     ] {
         let members = format!(r#"{indexes},"fullTextPolicy":{policy}"#);
         says(container(&members), "unsupported language tlh");
+        // A replace looks in the same order.
+        let old = container(r#""defaultTtl":1"#).unwrap();
+        says(old.replace(&body(&members)), "unsupported language tlh");
     }
     says(container(&format!(r#"{indexes},"fullTextPolicy":{{"fullTextPaths":{twice}}}"#)), "twice");
 }

@@ -57,6 +57,8 @@ fn a_definition_is_shown_as_it_was_sent() {
         r#"{"paths":["/id"],"kind":"Hash","version":1}"#,
         r#"{"paths":["/id"],"kind":"Hash"}"#,
         r#"{"paths":["/id"],"kind":"Hash","version":2,"systemKey":true}"#,
+        r#"{"paths":["/pk"],"kind":"Hash","systemKey":true}"#,
+        r#"{"paths":["/a","/b"],"kind":"MultiHash","version":2,"systemKey":true}"#,
         r#"{"paths":["/a b"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/_partitionKey"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#,
@@ -72,10 +74,14 @@ fn a_definition_is_shown_as_it_was_sent() {
 }
 
 #[test]
-fn a_path_of_the_users_own_is_no_system_key_whatever_it_is_called() {
-    let definition = parse(r#"{"paths":["/id"],"version":2,"systemKey":true}"#).unwrap();
-    assert!(!definition.system_key);
-    assert!(definition.resolve(&header("[]")).is_err(), "it has a value");
+fn none_is_a_key_wherever_the_key_is_called_the_systems() {
+    let definition = parse(r#"{"paths":["/pk"],"version":2,"systemKey":true}"#).unwrap();
+    assert!(definition.system_key && !definition.is_keyless(), "it spreads items");
+    let undefined = PartitionKey(vec![KeyPart::Undefined]);
+    assert_eq!(definition.resolve(&header("[]")), Ok(undefined));
+    assert!(definition.resolve(&header(r#"["a"]"#)).is_ok());
+    let several = r#"{"paths":["/a","/b"],"kind":"MultiHash","version":2,"systemKey":true}"#;
+    assert!(parse(several).unwrap().resolve(&header("[]")).is_err(), "all but a system's key");
 }
 
 #[test]

@@ -45,9 +45,9 @@ const RESULT: i32 = 2_145_473_649;
 /// A segment header without optional fields.
 const SEGMENT_BYTES: usize = 10;
 
-/// Bytes of a body in HybridRow. The .NET SDK fills its bulks up to this size, which is 2 MiB and a
-/// twentieth.
-pub(crate) const BODY_BYTES_MAX: usize = 2_202_010;
+/// Bytes of a bulk in HybridRow. The .NET SDK fills its bulks up to this size, which is 2 MiB and a
+/// twentieth; its transactional batches have the limit of other requests.
+pub(crate) const BULK_BYTES_MAX: usize = 2_202_010;
 
 /// Is this HybridRow, going by its first byte?
 pub(crate) fn is_hybrid_row(body: &[u8]) -> bool {

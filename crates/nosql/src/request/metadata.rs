@@ -43,10 +43,13 @@ pub(super) fn containers(
 ) -> Result<Op> {
     let headers = incoming.headers;
     match *incoming.method {
-        Method::GET => Ok(Op::ListContainers { database, filter: None, page: headers.page()? }),
-        Method::POST if headers.is_query()? => {
-            resources(&incoming, |filter, page| Op::ListContainers { database, filter, page })
+        Method::GET => {
+            let page = headers.page()?;
+            Ok(Op::ListContainers { database, filter: None, page, key_required })
         }
+        Method::POST if headers.is_query()? => resources(&incoming, |filter, page| {
+            Op::ListContainers { database, filter, page, key_required }
+        }),
         Method::POST => {
             let body = Value::parse(&incoming.body)?;
             required_id(&body)?;

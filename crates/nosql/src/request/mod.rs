@@ -99,8 +99,9 @@ pub(crate) fn read(
     let mut shape = shape(&link, &incoming)?;
     shape.keyless = key_required == KeyRequired::No;
     shape.bare = incoming.headers.flag(&headers::EXCLUDE_SYSTEM_PROPERTIES)?;
-    let bytes_max = match shape.hybrid_row {
-        true => hybrid_row::BODY_BYTES_MAX,
+    // Only bulks are filled beyond what any other request may have.
+    let bytes_max = match shape.hybrid_row && !incoming.headers.flag(&headers::BATCH_ATOMIC)? {
+        true => hybrid_row::BULK_BYTES_MAX,
         false => limits::REQUEST_BYTES_MAX,
     };
     if incoming.body.len() > bytes_max {
@@ -188,12 +189,12 @@ fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
         }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
-            shape.binary = headers.only_binary()?;
+            shape.binary = headers.wants_binary()?;
             shape.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
                 && matches!(link, Link::Items(_))
                 && headers.flag(&headers::IS_BATCH)?;
         }
-        Link::Item { .. } => shape.binary = headers.only_binary()?,
+        Link::Item { .. } => shape.binary = headers.wants_binary()?,
         Link::Container(_) => {
             shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;
             shape.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;

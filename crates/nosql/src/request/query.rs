@@ -91,7 +91,7 @@ pub(super) fn query(container: ContainerPath, incoming: &Incoming<'_>) -> Result
         scope: scope(headers)?,
         cross_partition: headers.flag(&headers::ENABLE_CROSS_PARTITION)?,
         page: headers.page()?,
-        token_bytes_max: token_bytes_max(headers)?,
+        token_bytes_max: headers.token_bytes_max()?,
         serving: serving(headers)?,
         plan_hint: PlanHint::Best,
         explain: explains(headers)?,
@@ -153,16 +153,6 @@ fn index_metrics(headers: Headers<'_>) -> Result<Option<IndexMetrics>> {
         return Ok(Some(IndexMetrics::V2));
     }
     Ok(headers.flag(&headers::POPULATE_INDEX_METRICS)?.then_some(IndexMetrics::V1))
-}
-
-/// How long a continuation may be.
-fn token_bytes_max(headers: Headers<'_>) -> Result<Option<usize>> {
-    let name = &headers::CONTINUATION_KB_MAX;
-    let Some(text) = headers.text(name)? else { return Ok(None) };
-    match text.trim().parse::<usize>() {
-        Ok(0) | Err(_) => Err(bad_value(name, text, "must be a number of kilobytes from 1 on")),
-        Ok(kilobytes) => Ok(Some(kilobytes.saturating_mul(1024))),
-    }
 }
 
 /// Who puts the answers of several partitions together: by default the client, as at the service.
@@ -261,9 +251,9 @@ mod tests {
     #[test]
     fn a_continuation_is_limited_in_kilobytes() {
         let read =
-            |text| token_bytes_max(Headers::new(&with(&[(headers::CONTINUATION_KB_MAX, text)])));
+            |text| Headers::new(&with(&[(headers::CONTINUATION_KB_MAX, text)])).token_bytes_max();
         assert_eq!(read("1"), Ok(Some(1024)));
-        assert_eq!(token_bytes_max(Headers::new(&with(&[]))), Ok(None));
+        assert_eq!(Headers::new(&with(&[])).token_bytes_max(), Ok(None));
         for text in ["0", "-1", "x"] {
             assert_eq!(read(text).unwrap_err().kind, ErrorKind::BadRequest);
         }

@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{StatusCode, header};
 use partita_engine::{
-    Change, Container, FIRST_LSN, ItemBody, Offer, Outcome, PartitionStatistics, RangesSeen, Reply,
-    Served,
+    Change, Container, FIRST_LSN, ItemBody, KeyRequired, Offer, Outcome, PartitionStatistics,
+    RangesSeen, Reply, Served,
 };
 use partita_gateway::{Lines, Response};
 use partita_model::{
@@ -450,16 +450,8 @@ fn one_offer(offer: &Offer, change: Change, mut headers: Lines) -> Response {
     one(&offer.etag, &offer.to_value(), change, headers)
 }
 
-/// A container as its reader knows containers: clients from before there were system keys refuse to
-/// read items without a key where a key is shown.
 fn container_body(container: &Container, shape: Shape) -> Value {
-    let mut body = container.to_value();
-    if let (true, Value::Object(members)) = (shape.keyless, &mut body)
-        && container.definition.partition_key.system_key
-    {
-        members.remove("partitionKey");
-    }
-    body
+    container.shown_to(if shape.keyless { KeyRequired::No } else { KeyRequired::Yes })
 }
 
 fn container_reply(

@@ -128,3 +128,39 @@ fn a_client_of_binary_json_only_is_answered_in_it() {
         wrong.refused(400, "0", "must be JsonText or CosmosBinary");
     }
 }
+
+/// Most requests leave it to what the client understands; any may say what it wants.
+#[test]
+fn any_request_on_items_may_say_which_json_it_wants() {
+    let world = World::with_container("400");
+    let patch = r#"[{"op":"set","path":"/n","value":7}]"#;
+    let asks = |format: &str| {
+        let ask = |method: Method, path: &str, body: Vec<u8>| {
+            let ask = send(&world, method, path, body);
+            ask.header("x-ms-documentdb-content-serialization-format", format)
+        };
+        [
+            ask(Method::POST, DOCS, item(1)).header("x-ms-documentdb-is-upsert", "True"),
+            ask(Method::GET, ITEM, Vec::new()),
+            ask(Method::PUT, ITEM, item(2)),
+            ask(Method::PATCH, ITEM, patch.into()),
+            ask(Method::GET, DOCS, Vec::new()),
+        ]
+    };
+    for ask in asks("Not a real format") {
+        ask.refused(400, "0", "must be JsonText or CosmosBinary");
+    }
+    world.get(ITEM).key(r#"["key"]"#).expect(404);
+    let wrong = send(&world, Method::DELETE, ITEM, Vec::new())
+        .header("x-ms-documentdb-content-serialization-format", "x");
+    wrong.refused(400, "0", "must be JsonText or CosmosBinary");
+    for (format, binary) in [("CosmosBinary", true), ("cosmosbinary", true), ("JsonText", false)] {
+        for ask in asks(format) {
+            // Who wants text gets it, whatever else it understands.
+            let answer = ask.header("x-ms-cosmos-supported-serialization-formats", "CosmosBinary");
+            let answer = answer.send();
+            assert!([200, 201].contains(&answer.status), "{}", answer.text());
+            assert_eq!(is_binary(&answer.body), binary, "{format}: {}", answer.text());
+        }
+    }
+}

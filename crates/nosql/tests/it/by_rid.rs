@@ -140,7 +140,10 @@ fn every_resource_lives_by_resource_ids_as_it_does_by_name() {
             feed: "Permissions",
             body: r#"{"id":"n","permissionMode":"All","resource":"dbs/d/colls/c"}"#,
             changed: Some(r#"{"id":"renamed","permissionMode":"Read","resource":"dbs/d/colls/c"}"#),
-            upserted: None,
+            upserted: Some(
+                r#"{"id":"m","permissionMode":"Read","resource":"dbs/d/colls/c",
+                    "resourcePartitionKey":["a"]}"#,
+            ),
             deletes: true,
         };
         live(&world, &link(&user.json()), &permission);
@@ -157,6 +160,19 @@ fn every_resource_lives_by_resource_ids_as_it_does_by_name() {
         let procedure = world.post(&format!("{container}/sprocs"), body).expect(201);
         let ran = world.post(&link(&procedure.json()), "[]").key(KEY.1).expect(200);
         assert_eq!(ran.text(), "3");
+        let offers = world.get("/offers").expect(200).feed("Offers");
+        let own = Some(container.as_str().trim_start_matches('/'));
+        let is_own = |offer: &&Value| {
+            let resource = offer.get("resource").and_then(Value::as_str);
+            resource.map(|link| link.trim_end_matches('/')) == own
+        };
+        let offer = offers.iter().find(is_own).unwrap();
+        let (from, to) = (format!(":{throughput},"), ":700,");
+        let changed = world.put(&link(offer), &offer.to_json().replacen(&from, to, 1)).expect(200);
+        let read = world.get(&link(offer)).expect(200);
+        assert_eq!(changed.json().get("content"), read.json().get("content"));
+        let content = read.json().get("content").cloned().unwrap();
+        assert_eq!(content.get("offerThroughput").and_then(Value::as_i64), Some(700));
 
         let world = world.restarted(PRIMARY);
         world.delete(&container).expect(204);

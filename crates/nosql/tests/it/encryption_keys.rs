@@ -55,6 +55,7 @@ fn a_key_is_wrapped_anew_under_its_etag() {
     let none = format!("{KEYS}/none");
     let text = "ClientEncryptionKey with id '[none]' does not exist.";
     world.put(&none, &body("none", "AAEC")).refused(404, "0", text);
+    world.get(&none).refused(404, "0", text);
     world.delete(KEY).refused(405, "0", "GET or PUT");
 }
 

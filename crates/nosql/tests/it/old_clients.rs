@@ -45,6 +45,9 @@ fn asks<'w>(world: &'w World, range: &str) -> Vec<(&'static str, u16, Ask<'w>)> 
         "select value count(1) from c",
         "select distinct value c.n from c",
         "select top 2 * from c",
+        "select value sum(c.n) from c",
+        "select c.n, count(1) as k from c group by c.n",
+        "select * from c order by c.n offset 1 limit 3",
     ] {
         asks.push((text, 200, query(world, text, range)));
     }
@@ -135,6 +138,30 @@ fn old_clients_see_no_key_of_containers_without_one() {
                 assert_eq!(has_key(&row), shown || is_keyed, "{version}: {row}");
             }
         }
+        // Nor do their queries see it.
+        for (text, ids) in [
+            ("select * from c where is_defined(c.partitionKey)", ["c", "e", "keyed"].as_slice()),
+            ("select value c.id from c where is_defined(c.partitionKey)", &["c", "e", "keyed"]),
+            ("select * from c where c.partitionKey.systemKey", &["c", "e"]),
+            (
+                "select value c.partitionKey.paths[0] from c",
+                &["/_partitionKey", "/_partitionKey", "/pk"],
+            ),
+        ] {
+            let query = world
+                .post("/dbs/d/colls", &format!(r#"{{"query":"{text}"}}"#))
+                .header("content-type", "application/query+json")
+                .header("x-ms-documentdb-isquery", "True")
+                .header("x-ms-version", version);
+            let rows = query.expect(200).feed("DocumentCollections");
+            let id =
+                |row: &Value| row.as_str().or_else(|| row.get("id")?.as_str()).unwrap().to_owned();
+            let mut found: Vec<String> = rows.iter().map(id).collect();
+            found.sort();
+            let keyed = |name: &&str| shown || ["keyed", "/pk"].contains(name);
+            let expected: Vec<&str> = ids.iter().copied().filter(keyed).collect();
+            assert_eq!(found, expected, "{version}: {text}");
+        }
         // What was read can be written back.
         let body = get("/dbs/d/colls/c").text();
         let replaced = world.put("/dbs/d/colls/c", &body).header("x-ms-version", version);
@@ -181,6 +208,46 @@ fn no_key_is_a_key_in_containers_without_one() {
     }
     pages.sort();
     assert_eq!(pages, ["none", "old"]);
+}
+
+/// A key of the user's own that is called the system's.
+#[test]
+fn no_key_is_a_key_wherever_it_is_called_the_systems() {
+    for (throughput, partitions) in PARTITIONS {
+        let world = World::new();
+        world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+        let key = r#"{"paths":["/pk"],"kind":"Hash","version":2,"systemKey":true}"#;
+        let body = format!(r#"{{"id":"c","partitionKey":{key}}}"#);
+        let created = world.post("/dbs/d/colls", &body).header("x-ms-offer-throughput", throughput);
+        assert_eq!(created.expect(201).json().get("partitionKey").unwrap().to_json(), key);
+        let ranges = world.get("/dbs/d/colls/c/pkranges").expect(200);
+        assert_eq!(ranges.feed("PartitionKeyRanges").len(), partitions, "it spreads items");
+
+        world.post(DOCS, r#"{"id":"2"}"#).key("[]").expect(201);
+        world.post(DOCS, r#"{"id":"3","pk":"x"}"#).key(r#"["x"]"#).expect(201);
+        world.post(DOCS, r#"{"id":"4","pk":"x"}"#).key("[]").refused(400, "1001", "");
+        let item = format!("{DOCS}/2");
+        world.get(&item).key("[]").expect(200);
+        world.get(&item).key("[{}]").expect(200);
+        world.get(&format!("{DOCS}/3")).key("[]").expect(404);
+        assert_eq!(ids(&world.get(DOCS).key("[]").expect(200)), ["2"]);
+        let changes = world.get(DOCS).key("[]").header("a-im", "Incremental Feed");
+        assert_eq!(ids(&changes.expect(200)), ["2"]);
+        let query = world
+            .post(DOCS, r#"{"query":"select * from c order by c.id"}"#)
+            .header("x-ms-documentdb-isquery", "True")
+            .header("content-type", "application/query+json");
+        assert_eq!(ids(&query.key("[]").expect(200)), ["2"]);
+        let batch = world
+            .post(DOCS, r#"[{"operationType":"Create","resourceBody":{"id":"5"}}]"#)
+            .header("x-ms-cosmos-is-batch-request", "True")
+            .header("x-ms-cosmos-batch-atomic", "True");
+        batch.key("[]").expect(200);
+        world.delete(&item).key("[]").expect(204);
+        // To old clients it is a key like others.
+        let old = world.get("/dbs/d/colls/c").header("x-ms-version", OLD).expect(200);
+        assert!(old.json().get("partitionKey").is_some());
+    }
 }
 
 #[test]

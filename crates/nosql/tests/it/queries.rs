@@ -376,6 +376,15 @@ fn a_continuation_of_no_length_is_refused() {
     for (text, status) in [("0", 400), ("-1", 400), ("x", 400), ("1", 200)] {
         let ask = query(&world, "SELECT * FROM c", "[]").key(r#"["k1"]"#);
         ask.header(limit, text).expect(status);
+        let changes = world.get(DOCS).header("a-im", "Incremental Feed");
+        changes.header(limit, text).expect(status);
+        for feed in [DOCS, "/dbs", "/dbs/d/colls", "/dbs/d/users", "/dbs/d/colls/c/udfs", "/offers"]
+        {
+            world.get(feed).header(limit, text).expect(status);
+        }
+        let query = r#"{"query":"select * from c"}"#;
+        let resources = world.post("/dbs", query).header("content-type", "application/query+json");
+        resources.header("x-ms-documentdb-isquery", "True").header(limit, text).expect(status);
     }
 }
 
@@ -518,4 +527,63 @@ fn queries_obey_resource_tokens() {
     query(&world, text, "[]").key(r#"["k4"]"#).token(&token).expect(403);
     cross(&world, text).token(&token).expect(403);
     cross(&world, "SELECT VALUE c.n FROM c WHERE c.pk = 'k3'").token(&token).expect(403);
+}
+
+#[test]
+fn an_item_that_is_left_out_of_the_index_is_found_all_the_same() {
+    for (throughput, _) in PARTITIONS {
+        let world = filled(throughput);
+        let excluded = |n: usize| {
+            let body = format!(r#"{{"id":"x{n}","pk":"k1","n":{n},"even":"no"}}"#);
+            let ask = world.post(DOCS, &body).key(r#"["k1"]"#);
+            ask.header("x-ms-indexing-directive", "Exclude").expect(201);
+        };
+        excluded(100);
+        excluded(7);
+        for (text, expected) in [
+            ("SELECT VALUE COUNT(1) FROM c", "7"),
+            ("SELECT VALUE COUNT(1) FROM c WHERE c.n >= 33", "2"),
+            ("SELECT VALUE COUNT(c.even) FROM c", "7"),
+            ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", "100 33 25 17 9 7 1"),
+            ("SELECT TOP 2 VALUE c.n FROM c ORDER BY c.n DESC", "100 33"),
+            ("SELECT VALUE c.n FROM c WHERE c.n = 7", "7"),
+            ("SELECT DISTINCT VALUE c.even FROM c ORDER BY c.even", r#"false "no""#),
+            (
+                "SELECT c.even, COUNT(1) AS n FROM c WHERE c.n > 50 GROUP BY c.even",
+                r#"{"even":"no","n":1}"#,
+            ),
+            ("SELECT VALUE MAX(c.n) FROM c", "100"),
+        ] {
+            let keyed = query(&world, text, "[]").key(r#"["k1"]"#).expect(200);
+            assert_eq!(rows(&keyed), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("SELECT VALUE COUNT(1) FROM c", "42"),
+            ("SELECT TOP 1 VALUE c.n FROM c ORDER BY c.n DESC", "100"),
+            ("SELECT DISTINCT VALUE c.even FROM c ORDER BY c.even DESC", r#""no" true false"#),
+        ] {
+            let global = cross(&world, text).header("x-partita-query-serving", "global");
+            assert_eq!(rows(&global.expect(200)), expected, "{text}");
+        }
+        let wrong = world.post(DOCS, r#"{"id":"y","pk":"k1"}"#).key(r#"["k1"]"#);
+        wrong.header("x-ms-indexing-directive", "Never").refused(400, "0", "Include, Exclude");
+    }
+}
+
+#[test]
+fn an_alias_of_a_join_has_no_order() {
+    for (throughput, _) in PARTITIONS {
+        let world = filled(throughput);
+        let told = "Order-by over correlated collections is not supported.";
+        for text in [
+            "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY t",
+            "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.n, t",
+            "SELECT VALUE t FROM c JOIN (SELECT VALUE s FROM s IN c.tags) AS t ORDER BY t",
+        ] {
+            query(&world, text, "[]").key(r#"["k3"]"#).refused(400, "0", told);
+        }
+        let ordered = "SELECT VALUE c.n FROM c JOIN t IN c.tags ORDER BY c.n";
+        let answer = query(&world, ordered, "[]").key(r#"["k3"]"#).expect(200);
+        assert_eq!(rows(&answer), "3 3 11 11 19 19 27 27 35 35");
+    }
 }

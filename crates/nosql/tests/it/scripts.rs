@@ -1,6 +1,7 @@
 //! Stored procedures, triggers and user-defined functions over the wire, in JavaScript.
 
 use http::Method;
+use partita_engine::{EngineSettings, ThroughputMode};
 use partita_model::Value;
 
 use crate::support::{Ask, PARTITIONS, READONLY, World};
@@ -364,5 +365,49 @@ fn a_system_procedure_needs_not_be_stored() {
             run(&world, name, "[]").refused(501, "0", name);
         }
         assert!(world.get(&at("sprocs")).expect(200).feed("StoredProcedures").is_empty());
+    }
+}
+
+#[test]
+fn a_script_that_exceeds_its_limits_again_and_again_is_blocked() {
+    for blocks in [true, false] {
+        let mut settings =
+            EngineSettings { throughput: ThroughputMode::Off, ..EngineSettings::default() };
+        settings.scripts.blocks = blocks;
+        let world = World::with_settings(settings);
+        world.make_container("400");
+        let hungry = "function () { let all = []; for (;;) all.push(new Array(100000).fill(1)); }";
+        procedure(&world, "p", hungry);
+        trigger(&world, "t", "Pre", "All", hungry);
+        world.post(&at("udfs"), &script("f", hungry, "")).expect(201);
+        let item = r#"{"id":"1","pk":"a"}"#;
+        world.post(DOCS, item).key(r#"["a"]"#).expect(201);
+        let call = || {
+            let query = r#"{"query":"SELECT VALUE udf.f() FROM c"}"#;
+            let query = world.post(DOCS, query).header("content-type", "application/query+json");
+            [
+                run(&world, "p", "[]"),
+                world.put(&format!("{DOCS}/1"), item).key(r#"["a"]"#).header(PRE, "t"),
+                query.header("x-ms-documentdb-isquery", "True").key(r#"["a"]"#),
+            ]
+        };
+        for _ in 0..3 {
+            for ask in call() {
+                ask.refused(403, "0", "bytes of memory that it may use");
+            }
+        }
+        let blocked = "is blocked for execution because it has violated its allowed resource limit \
+                       several times.";
+        let told = if blocks { blocked } else { "bytes of memory that it may use" };
+        for ask in call() {
+            let answer = ask.refused(403, "0", told);
+            assert_eq!(answer.member("code"), "Forbidden");
+        }
+        world.put(&format!("{DOCS}/1"), item).key(r#"["a"]"#).expect(200);
+        world.clock.advance_millis(5 * 60_000);
+        for ask in call() {
+            let date = "Thu, 27 Apr 2017 00:56:12 GMT";
+            ask.header("x-ms-date", date).refused(403, "0", "bytes of memory that it may use");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use partita_model::Value;
 
-use crate::support::{Answer, PARTITIONS, World};
+use crate::support::{Answer, Ask, PARTITIONS, World};
 
 const DOCS: &str = "/dbs/d/colls/c/docs";
 const ITEM: &str = "/dbs/d/colls/c/docs/1";
@@ -40,6 +40,19 @@ fn errors_of_items_have_the_sentences_of_the_service() {
         contains(&world.put(&gone, r#"{"id":"2","pk":"a"}"#).key(A).expect(404), &missing);
         contains(&world.get("/dbs/d/colls/x").expect(404), &["Resource Not Found", LINK]);
         contains(&world.get("/dbs/x/colls/x/docs/1").key(A).expect(404), &[LINK]);
+        world.post("/dbs/d/users", r#"{"id":"u"}"#).expect(201);
+        for gone in [
+            "/dbs/x",
+            "/dbs/d/colls/c/sprocs/x",
+            "/dbs/d/colls/c/triggers/x",
+            "/dbs/d/colls/c/udfs/x",
+            "/dbs/d/users/x",
+            "/dbs/d/users/u/permissions/x",
+            "/dbs/d/users/x/permissions/x",
+        ] {
+            contains(&world.get(gone).expect(404), &["Resource Not Found", LINK]);
+            contains(&world.delete(gone).expect(404), &["Resource Not Found", LINK]);
+        }
         let unmet = [
             "Operation cannot be performed because one of the specified precondition is not met",
             "One of the specified pre-condition is not met",
@@ -85,6 +98,17 @@ fn a_unique_key_that_is_taken_is_told_in_the_words_of_the_service() {
     taken.refused(409, "0", "Unique index constraint violation.");
 }
 
+/// An upsert of the item in a bulk on its range.
+fn bulk_upsert(world: &World) -> Ask<'_> {
+    let range = world.get("/dbs/d/colls/c/docs/none").key(A).expect(404);
+    let range = range.header("x-ms-documentdb-partitionkeyrangeid").unwrap();
+    let body = r#"[{"operationType":"Upsert","partitionKey":"[\"a\"]",
+        "resourceBody":{"id":"1","pk":"a"}}]"#;
+    let ask = world.post(DOCS, body).header("x-ms-cosmos-is-batch-request", "True");
+    let ask = ask.header("x-ms-cosmos-batch-continue-on-error", "True");
+    ask.header("x-ms-documentdb-partitionkeyrangeid", range)
+}
+
 #[test]
 fn a_malformed_session_token_refuses_a_write_and_a_future_one_does_not() {
     for (throughput, _) in PARTITIONS {
@@ -119,6 +143,14 @@ fn a_malformed_session_token_refuses_a_write_and_a_future_one_does_not() {
                 (200, atomic(batch)),
                 (200, atomic(both)),
                 (200, world.post("/dbs/d/colls/c/sprocs/s", "[]")),
+                (200, bulk_upsert(&world)),
+                (201, world.post(DOCS, r#"{"id":"new","pk":"a"}"#)),
+                (
+                    200,
+                    world
+                        .post("/dbs/d/colls/c/operations/partitionkeydelete", "")
+                        .signing("colls", "dbs/d/colls/c"),
+                ),
             ]
         };
         for bad in ["garbage", "0:x", "0:-1#1,nonsense", "\"", "0:-1#1#x"] {
@@ -133,6 +165,7 @@ fn a_malformed_session_token_refuses_a_write_and_a_future_one_does_not() {
         for (status, write) in writes() {
             write.key(A).header(SESSION, future).expect(status);
         }
+        world.post(DOCS, body).key(A).expect(201);
         let reads = atomic(r#"[{"operationType":"Read","id":"1"}]"#).key(A);
         reads.header(SESSION, future).refused(404, "1002", "");
         // Under another consistency nobody looks at it.

@@ -68,6 +68,13 @@ fn servers_in_memory_share_a_certificate_that_outlives_them() {
     assert_eq!(names, 1, "nothing is left beside it");
     let again = start();
     assert_eq!(pem(&again), first);
+    // One with a name of its own has a certificate of its own.
+    let mut named = partita(&directory, &["--store", "memory", "--listen", "0"]);
+    named.env("XDG_CACHE_HOME", &cache).args(["--tls-san", "db.example"]);
+    let named = Process::of(named.args(["--log-format", "json"]));
+    assert_ne!(pem(&named), first);
+    assert_eq!(fs::read_to_string(kept.join("cert.pem")).unwrap(), first);
+    drop(named);
     assert_eq!(again.ready["certificate"], kept.join("cert.pem").to_str().unwrap());
     drop(again);
     // One that is damaged is made anew.

@@ -3,15 +3,22 @@
 //! The service tells this of any query that asks for index metrics. A path that is filtered by has
 //! an index of its own; a filter by equality and one by range together would gain from a composite
 //! index, equalities first. The order of the lists is the service's: what is filtered last comes
-//! first.
+//! first. A composite index of the policy is named, as the policy has it, where it finds what two
+//! filters or more ask for, or has the order of several columns.
+//!
+//! What is told depends on the query and the policy only, not on how much there is to look at: a
+//! path whose index would serve is named also where a scan is shorter.
 
 use super::names::ItemNames;
 use super::shape::aggregate_of;
 use crate::ir::BinaryOperator;
-use crate::sql::ast::{Expr, OrderBy, Query, Selection};
+use crate::query::Query as Meaning;
+use crate::sql::ast::{Direction, Expr, OrderBy, OrderItem, Query, Selection};
 use crate::sql::lower::Parameters;
 use crate::sql::parser;
-use partita_model::{IndexStep, IndexingPolicy, Result, Step, Value, json};
+use partita_model::{
+    CompositeIndex, CompositePath, IndexStep, IndexingPolicy, Result, Step, Value, json,
+};
 
 /// Indexes that serve a query, and indexes that would.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,11 +42,16 @@ pub enum IndexSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Equality,
+    /// One of several values.
+    Choice,
     /// Several values: a comparison, or a function that looks at strings.
     Range,
 }
 
 type Path = Vec<String>;
+
+/// Where a filter looks at more paths than this, their indexes take longer than the items.
+const JUDGED_PATHS_MAX: usize = 3;
 
 /// Finds the indexes that matter to a query under an indexing policy.
 pub fn index_metrics(
@@ -54,23 +66,47 @@ pub fn index_metrics(
     let mut metrics = IndexMetrics::default();
     let composites = reader.composites(&query, &filters);
     for path in reader.singles(&query, &filters, !composites.is_empty()) {
-        let steps: Vec<Step<'_>> =
-            path.iter().map(|name| Step::Member(name.as_str().into())).collect();
-        let list = match policy.indexes(&steps) {
+        let list = match is_indexed(policy, &path) {
             true => &mut metrics.utilized,
             false => &mut metrics.potential,
         };
-        list.push(IndexSpec::Single(format!("{}/?", path_text(&path))));
+        list.push(single(&path));
+    }
+    let judged = judged(&Meaning::parse(text, parameters, &[])?, policy);
+    let judged = judged.iter().filter(|path| filters.iter().all(|(known, _)| known != *path));
+    metrics.utilized.extend(judged.map(single));
+
+    let narrowing = reader.narrowing(&query, policy);
+    let ordering = reader.ordering(&query, policy);
+    for index in policy.composite() {
+        let is_one = |found: Option<&CompositeIndex>| found.is_some_and(|one| one == index);
+        let is_wanted = composites.iter().any(|paths| serves(index, paths));
+        if is_one(narrowing) || is_one(ordering) || is_wanted {
+            metrics.utilized.push(IndexSpec::Composite(index.paths.iter().map(column).collect()));
+        }
     }
     for paths in composites {
-        let list = match has_composite(policy, &paths) {
-            true => &mut metrics.utilized,
-            false => &mut metrics.potential,
-        };
-        let columns = paths.iter().map(|path| format!("{} ASC", path_text(path)));
-        list.push(IndexSpec::Composite(columns.collect()));
+        if !policy.composite().iter().any(|index| serves(index, &paths)) {
+            let columns = paths.iter().map(|path| format!("{} ASC", path_text(path)));
+            metrics.potential.push(IndexSpec::Composite(columns.collect()));
+        }
     }
     Ok(metrics)
+}
+
+/// The paths whose indexes together decide a filter that none of them answers, as `c.a + c.b = 1`.
+fn judged(query: &Meaning, policy: &IndexingPolicy) -> Vec<Path> {
+    let Some(judge) = query.judge() else { return Vec::new() };
+    let member = |step: &IndexStep| match step {
+        IndexStep::Member(name) => Some(name.clone()),
+        _ => None,
+    };
+    let paths: Option<Vec<Path>> =
+        judge.paths().iter().map(|path| path.iter().map(member).collect()).collect();
+    let of_use = |paths: &Vec<Path>| {
+        paths.len() <= JUDGED_PATHS_MAX && paths.iter().all(|path| is_indexed(policy, path))
+    };
+    paths.filter(of_use).unwrap_or_default()
 }
 
 struct Reader<'a> {
@@ -103,7 +139,7 @@ impl Reader<'_> {
                 }
                 _ => None,
             },
-            Expr::In { negated: false, operand, .. } => Some((vec![&**operand], Use::Equality)),
+            Expr::In { negated: false, operand, .. } => Some((vec![&**operand], Use::Choice)),
             Expr::Between { operand, .. } | Expr::Like { operand, .. } => {
                 Some((vec![&**operand], Use::Range))
             }
@@ -147,17 +183,17 @@ impl Reader<'_> {
 
     /// The columns of composite indexes that would serve the whole filter.
     fn composites(&self, query: &Query, filters: &[(Path, Use)]) -> Vec<Vec<Path>> {
-        let of = |wanted: Use| {
+        let of = |wanted: &[Use]| {
             let mut paths: Vec<Path> = Vec::new();
             for (path, used) in filters {
-                if *used == wanted && !paths.contains(path) {
+                if wanted.contains(used) && !paths.contains(path) {
                     paths.push(path.clone());
                 }
             }
             paths
         };
-        let (equal, ranges) = (of(Use::Equality), of(Use::Range));
-        if equal.is_empty() || !is_conjunction(query.condition.as_ref()) {
+        let (equal, ranges) = (of(&[Use::Equality, Use::Choice]), of(&[Use::Range]));
+        if equal.is_empty() || !is_conjunction(query) {
             return Vec::new();
         }
         let with = |range: Path| equal.iter().cloned().chain([range]).collect::<Vec<Path>>();
@@ -172,6 +208,68 @@ impl Reader<'_> {
             _ => Vec::new(),
         }
     }
+
+    /// The composite index that narrows the filter most: by one value of each leading column, then
+    /// by whatever the next one is filtered by.
+    fn narrowing<'p>(
+        &self,
+        query: &Query,
+        policy: &'p IndexingPolicy,
+    ) -> Option<&'p CompositeIndex> {
+        let condition = query.condition.as_ref().filter(|_| is_conjunction(query))?;
+        let mut filters = Vec::new();
+        self.add(condition, &mut filters);
+        let narrowed = |index: &CompositeIndex| {
+            let mut columns = 0;
+            for column in &index.paths {
+                let mut uses = filters.iter().filter(|(path, _)| is_at(column, path)).peekable();
+                columns += usize::from(uses.peek().is_some());
+                if !uses.any(|(_, used)| *used == Use::Equality) {
+                    break;
+                }
+            }
+            columns
+        };
+        let best = policy.composite().iter().max_by_key(|index| narrowed(index))?;
+        (narrowed(best) > 1).then_some(best)
+    }
+
+    /// The composite index that has the order of several columns, or its reverse.
+    fn ordering<'p>(
+        &self,
+        query: &Query,
+        policy: &'p IndexingPolicy,
+    ) -> Option<&'p CompositeIndex> {
+        let Some(OrderBy::Items(items)) = &query.order_by else { return None };
+        let has_order = |index: &&CompositeIndex| {
+            let pairs = || index.paths.iter().zip(items);
+            let is_same = |(column, item): (&CompositePath, &OrderItem)| {
+                let path = self.names.path(&item.expr, &self.parameters);
+                path.is_some_and(|path| is_at(column, &path))
+            };
+            let turned = |(column, item): (&CompositePath, &OrderItem)| {
+                column.descending != (item.direction == Some(Direction::Descending))
+            };
+            index.paths.len() == items.len()
+                && pairs().all(is_same)
+                && (pairs().all(turned) || !pairs().any(turned))
+        };
+        policy.composite().iter().find(has_order)
+    }
+}
+
+fn is_indexed(policy: &IndexingPolicy, path: &Path) -> bool {
+    let steps: Vec<Step<'_>> = path.iter().map(|name| Step::Member(name.as_str().into())).collect();
+    policy.indexes(&steps)
+}
+
+fn single(path: &Path) -> IndexSpec {
+    IndexSpec::Single(format!("{}/?", path_text(path)))
+}
+
+/// A column as the policy has it.
+fn column(column: &CompositePath) -> String {
+    format!("{} {}", column.text, if column.descending { "DESC" } else { "ASC" })
 }
 
 /// How an index serves a comparison.
@@ -203,8 +301,8 @@ fn call_use(name: &str) -> Option<Use> {
 }
 
 /// Must all filters hold? Then one index can serve them together.
-fn is_conjunction(condition: Option<&Expr>) -> bool {
-    condition.is_some_and(|expr| {
+fn is_conjunction(query: &Query) -> bool {
+    query.condition.as_ref().is_some_and(|expr| {
         !expr.any(&|part| match part {
             Expr::Chain { rest, .. } => matches!(rest.first(), Some((BinaryOperator::Or, _))),
             Expr::Unary { .. } | Expr::Conditional { .. } | Expr::Coalesce(_) => true,
@@ -213,18 +311,23 @@ fn is_conjunction(condition: Option<&Expr>) -> bool {
     })
 }
 
-/// Is there such an index, in whichever direction?
-fn has_composite(policy: &IndexingPolicy, paths: &[Path]) -> bool {
-    policy.composite().iter().any(|index| {
-        index.paths.len() == paths.len()
-            && index.paths.iter().zip(paths).all(|(column, path)| {
-                let steps = column.path.steps();
-                steps.len() == path.len()
-                    && steps.iter().zip(path).all(
-                        |(step, name)| matches!(step, IndexStep::Member(member) if member == name),
-                    )
-            })
-    })
+/// Has an index these columns? Its directions make no difference, nor does the order of those
+/// before the last.
+fn serves(index: &CompositeIndex, paths: &[Path]) -> bool {
+    let (Some((last, before)), Some((path, others))) =
+        (index.paths.split_last(), paths.split_last())
+    else {
+        return false;
+    };
+    let is_there = |path: &Path| before.iter().any(|column| is_at(column, path));
+    before.len() == others.len() && is_at(last, path) && others.iter().all(is_there)
+}
+
+fn is_at(column: &CompositePath, path: &Path) -> bool {
+    let steps = column.path.steps();
+    let is_step =
+        |(step, name): (&IndexStep, &String)| matches!(step, IndexStep::Member(own) if own == name);
+    steps.len() == path.len() && steps.iter().zip(path).all(is_step)
 }
 
 /// `/a/"b c"`: names of other characters than letters, digits and `_` are quoted.

@@ -189,3 +189,25 @@ fn errors_can_have_numbers() {
         assert_eq!(value(expression), expected, "{expression}");
     }
 }
+
+#[test]
+fn the_length_of_what_stands_for_arguments_is_taken_as_apply_takes_it() {
+    let source =
+        "function () { __.response.setBody([arguments.length].concat([].slice.call(arguments))); }";
+    for (body, expected) in [
+        (r#"{"length":"2","0":"a","1":"b"}"#, r#"[2,"a","b"]"#),
+        (r#"{"length":true,"0":"a","1":"b"}"#, r#"[1,"a"]"#),
+        (r#"{"length":" 1.9 ","0":"a"}"#, r#"[1,"a"]"#),
+        (r#"{"length":[1],"0":"a"}"#, r#"[1,"a"]"#),
+        (r#"{"length":"x","0":"a"}"#, "[0]"),
+        (r#"{"length":"-1","0":"a"}"#, "[0]"),
+        (r#"{"length":null,"0":"a"}"#, "[0]"),
+        (r#"{"length":{},"0":"a"}"#, "[0]"),
+        (r#"{"0":"a"}"#, "[0]"),
+    ] {
+        let end = run(&mut MemoryHost::default(), source, body);
+        assert_eq!(end.result.unwrap().as_deref(), Some(expected), "{body}");
+    }
+    let end = run(&mut MemoryHost::default(), source, r#"{"length":"Infinity"}"#);
+    assert!(end.result.unwrap_err().message.contains("65535 arguments at most"));
+}

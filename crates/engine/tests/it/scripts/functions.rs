@@ -108,3 +108,35 @@ fn queries_inside_procedures_call_functions_too() {
         ["query","SELECT VALUE udf.inc(c.n) FROM c",5]]"#;
     assert_eq!(answer(&run(&bench, source)).to_json(), "[[2]]");
 }
+
+#[test]
+fn a_function_that_takes_too_long_again_and_again_is_not_called_for_a_while() {
+    for (blocks, throughput) in [(true, 400), (true, 30_000), (false, 400)] {
+        let mut settings = unthrottled();
+        settings.scripts.blocks = blocks;
+        let (bench, _) = scripted(settings);
+        bench.make_container(throughput, KEY_PK);
+        script(create(&bench, ScriptKind::Function, "slow", r#"["too long"]"#));
+        script(create(&bench, ScriptKind::Function, "inc", r#"["add",1]"#));
+        let of_none = "SELECT VALUE udf.slow(c.n) FROM c";
+        for _ in 0..4 {
+            assert_eq!(query(&bench, of_none, PlanHint::Best), Ok(vec![]), "it was not called");
+        }
+        for n in 0..12 {
+            bench.create(&format!(r#"{{"id":"{n}","pk":"k{n}","n":{n}}}"#)).result.unwrap();
+        }
+        let text = "SELECT VALUE udf.slow(c.n) FROM c WHERE udf.inc(c.n) > 0";
+        for _ in 0..3 {
+            let called = query(&bench, text, PlanHint::Best);
+            assert_eq!(called, Err(ErrorKind::Timeout), "one page overruns once: {throughput}");
+            bench.clock.advance_millis(60_000);
+        }
+        let refused = if blocks { ErrorKind::Forbidden } else { ErrorKind::Timeout };
+        assert_eq!(query(&bench, text, PlanHint::Best), Err(refused));
+        let others =
+            query(&bench, "SELECT VALUE udf.inc(c.n) FROM c WHERE c.n = 1", PlanHint::Best);
+        assert_eq!(others.unwrap(), ["2"]);
+        bench.clock.advance_millis(4 * 60_000);
+        assert_eq!(query(&bench, text, PlanHint::Best), Err(ErrorKind::Timeout), "it may again");
+    }
+}

@@ -223,6 +223,7 @@ impl Functions for Called {
                 let added = steps[1].as_i64().unwrap();
                 Ok(number.map(|n| Value::Number(Number::Int(n + added))))
             }
+            "too long" => Err(Error::timeout("the function ran longer than it may")),
             other => Err(Error::bad_request(format!("the function says {other}"))),
         }
     }

@@ -164,3 +164,16 @@ fn a_patch_takes_triggers_and_without_a_runtime_nothing_does() {
     let op = create_item(r#"{"id":"1","pk":"a"}"#);
     assert_eq!(error(&bench.run(with(op, &["pre"], &[]))), ErrorKind::Unsupported);
 }
+
+#[test]
+fn a_trigger_that_takes_too_long_again_and_again_is_not_run_for_a_while() {
+    let bench = scripted_container(400);
+    trigger(&bench, "slow", "Pre", "All", r#"[["overrun","slow"]]"#);
+    let write = || bench.run(with(create_item(r#"{"id":"1","pk":"a"}"#), &["slow"], &[]));
+    for _ in 0..3 {
+        assert_eq!(error(&write()), ErrorKind::Timeout);
+    }
+    assert_eq!(error(&write()), ErrorKind::Forbidden);
+    bench.run(create_item(r#"{"id":"1","pk":"a"}"#)).result.unwrap();
+    bench.assert_whole();
+}

@@ -174,6 +174,9 @@ fn what_is_no_batch_is_refused_in_json() {
     let large = bulk(&world, &range(&world), sized(2_202_011));
     let refused = large.refused(413, "0", "Request size is too large");
     assert_eq!(refused.member("code"), "RequestEntityTooLarge");
+    // A transactional batch is a request like any other.
+    atomic(&world, sized(2_097_152)).expect(200);
+    atomic(&world, sized(2_097_153)).refused(413, "0", "Request size is too large");
 }
 
 #[test]
@@ -249,4 +252,49 @@ fn a_throttled_row_says_how_long_to_wait() {
         world.clock.advance_millis(wait.into());
     }
     assert!(waiting.is_empty(), "{waiting:?}");
+}
+
+#[test]
+fn a_row_for_another_range_is_told_to_ask_there() {
+    let world = World::with_container("30000");
+    let range = range(&world);
+    let range_of = |key: &str| {
+        let missing = world.get(&format!("{DOCS}/none")).key(key).expect(404);
+        missing.header("x-ms-documentdb-partitionkeyrangeid").unwrap().to_owned()
+    };
+    let keys = (0..).map(|n| format!(r#"["k{n}"]"#));
+    let other = keys.into_iter().find(|key| range_of(key) != range).unwrap();
+    let name = other.trim_matches(['[', ']', '"']);
+    let operations = [
+        Wanted::new(UPSERT).key(KEY).body(r#"{"id":"1","pk":"a"}"#),
+        Wanted::new(UPSERT).key(&other).body(format!(r#"{{"id":"1","pk":"{name}"}}"#)),
+        Wanted::new(READ).key(KEY).id("1"),
+    ];
+    let results = results(&bulk(&world, &range, wire::request(&operations)).expect(207));
+    assert_eq!(statuses(&results), [201, 410, 200]);
+    assert_eq!(results[1].substatus, 1002);
+    world.get(&format!("{DOCS}/1")).key(&other).expect(404);
+}
+
+#[test]
+fn a_time_to_live_in_a_row_takes_effect() {
+    let world = World::new();
+    world.post("/dbs", r#"{"id":"d"}"#).expect(201);
+    let body = r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":-1}"#;
+    world.post("/dbs/d/colls", body).expect(201);
+    let write = |id: &str, seconds: Option<i32>| {
+        let body = format!(r#"{{"id":"{id}","pk":"a"}}"#);
+        Wanted { ttl_seconds: seconds, ..Wanted::new(CREATE) }.key(KEY).body(body)
+    };
+    let rows = [write("1", Some(10)), write("2", None)];
+    atomic(&world, wire::request(&rows)).expect(200);
+    let rows = [write("3", Some(10)), write("4", Some(60))];
+    bulk(&world, "0", wire::request(&rows)).expect(200);
+    let there = |date: &str| -> Vec<bool> {
+        let read = |id| world.get(&format!("{DOCS}/{id}")).key(KEY).header("x-ms-date", date);
+        ["1", "2", "3", "4"].map(|id| read(id).send().status == 200).to_vec()
+    };
+    assert_eq!(there("Thu, 27 Apr 2017 00:51:12 GMT"), [true; 4]);
+    world.clock.advance_millis(11_000);
+    assert_eq!(there("Thu, 27 Apr 2017 00:51:23 GMT"), [false, true, false, true]);
 }

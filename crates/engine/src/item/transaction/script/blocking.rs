@@ -52,10 +52,7 @@ impl Overruns {
 
     /// Takes note of how a run of a script ended.
     pub(crate) fn note<T>(&self, script: &Script, ended: &Result<T>, now_millis: u64) {
-        // Memory is the one limit that is answered so: what a script is refused it tells itself.
-        let is_overrun =
-            |error: &Error| matches!(error.kind, ErrorKind::Timeout | ErrorKind::Forbidden);
-        if !ended.as_ref().is_err_and(is_overrun) {
+        if !Overruns::is_one(ended) {
             return;
         }
         let mut watched = self.lock();
@@ -72,6 +69,14 @@ impl Overruns {
             record.times.clear();
             record.blocked_until = now_millis.saturating_add(BLOCKED_MILLIS);
         }
+    }
+
+    /// Did a run end so because it exceeded its limits?
+    pub(crate) fn is_one<T>(ended: &Result<T>) -> bool {
+        // Memory is the one limit that is answered so: what a script is refused it tells itself.
+        let exceeds =
+            |error: &Error| matches!(error.kind, ErrorKind::Timeout | ErrorKind::Forbidden);
+        ended.as_ref().is_err_and(exceeds)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u128, Record>> {

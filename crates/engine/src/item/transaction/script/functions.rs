@@ -1,16 +1,20 @@
 //! The user-defined functions that a query calls.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use partita_model::{Error, Result, ScriptKind, Value};
+use partita_model::{Clock, Error, Result, ScriptKind, Value};
 use partita_query::Functions;
 
+use super::blocking::Overruns;
 use crate::catalog::Container;
 use crate::database::Database;
+use crate::script_runtime::Script;
 
 impl Database {
     /// The functions of these names, ready to be called; None if a query calls none. That one is
-    /// missing shows when it is called: a query that has no item to call it for does without.
+    /// missing or blocked shows when it is called: a query that has no item to call it for does
+    /// without.
     pub(crate) fn functions(
         &self,
         container: &Container,
@@ -21,34 +25,75 @@ impl Database {
         }
         let runtime = self.script_runtime(ScriptKind::Function)?;
         let catalog = self.catalog.current();
-        let (mut scripts, mut missing) = (Vec::new(), Vec::new());
+        let (mut scripts, mut refused) = (Vec::new(), Vec::new());
         for name in names {
             match catalog.script_by_name(container.rid, ScriptKind::Function, name) {
                 Some(script) => scripts.push(script.to_script()),
-                None => missing.push(name.clone()),
+                None => refused.push((name.clone(), missing(name))),
             }
         }
-        let there = runtime.functions(scripts);
-        Ok(Some(match missing.is_empty() {
-            true => there,
-            false => Arc::new(SomeMissing { there, missing }),
+        let mut functions = runtime.functions(scripts.clone());
+        if self.settings.scripts.blocks {
+            let now_millis = self.clock.unix_millis();
+            for script in &scripts {
+                if let Err(error) = self.overruns.check(script, now_millis) {
+                    refused.push((script.name.clone(), error));
+                }
+            }
+            functions = Arc::new(Watched {
+                functions,
+                scripts,
+                overruns: Arc::clone(&self.overruns),
+                clock: Arc::clone(&self.clock),
+                overran: AtomicBool::new(false),
+            });
+        }
+        Ok(Some(match refused.is_empty() {
+            true => functions,
+            false => Arc::new(SomeRefused { functions, refused }),
         }))
     }
 }
 
-/// The functions of a query of which the container does not have all.
-struct SomeMissing {
-    there: Arc<dyn Functions>,
-    missing: Vec<String>,
+fn missing(name: &str) -> Error {
+    Error::bad_request(format!(
+        "The query calls the user-defined function '{name}', which the container does not have"
+    ))
 }
 
-impl Functions for SomeMissing {
+/// The functions of a query of which some cannot be called.
+struct SomeRefused {
+    functions: Arc<dyn Functions>,
+    refused: Vec<(String, Error)>,
+}
+
+impl Functions for SomeRefused {
     fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>> {
-        if !self.missing.iter().any(|missing| missing == name) {
-            return self.there.call(name, arguments);
+        match self.refused.iter().find(|(refused, _)| refused == name) {
+            Some((_, error)) => Err(error.clone()),
+            None => self.functions.call(name, arguments),
         }
-        Err(Error::bad_request(format!(
-            "The query calls the user-defined function '{name}', which the container does not have"
-        )))
+    }
+}
+
+/// The functions of one page of a query, whose overruns are noted.
+struct Watched {
+    functions: Arc<dyn Functions>,
+    scripts: Vec<Script>,
+    overruns: Arc<Overruns>,
+    clock: Arc<dyn Clock>,
+    /// Threads that share a page run out of its time together: that is one overrun, not several.
+    overran: AtomicBool,
+}
+
+impl Functions for Watched {
+    fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>> {
+        let result = self.functions.call(name, arguments);
+        if Overruns::is_one(&result) && !self.overran.swap(true, Ordering::Relaxed) {
+            let script = self.scripts.iter().find(|script| script.name == name);
+            let script = script.expect("what was called is one of them");
+            self.overruns.note(script, &result, self.clock.unix_millis());
+        }
+        result
     }
 }
