@@ -10,9 +10,9 @@
 //! children do not find these divided again (some cannot follow that).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use partita_model::{ErrorKind, Result};
+use partita_model::{Error, ErrorKind, Result};
 
 use super::choose::{self, Evenly};
 use super::plan::halves;
@@ -35,30 +35,36 @@ const NEARLY_EMPTY: u64 = 100;
 /// finds.
 const PIECES_MAX: u32 = 8;
 
-/// How much was written to a partition since it was looked at.
-#[derive(Debug)]
-pub(crate) struct Growth(AtomicU64);
+/// How much was written to a partition since its size was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Growth {
+    /// False: nobody has looked since the partition was made or the process began, or the look was
+    /// not followed up. The next look includes the partition, whatever was written.
+    is_known: AtomicBool,
+    bytes: AtomicU64,
+}
 
 impl Growth {
-    /// Of a partition that was never looked at.
-    pub(crate) fn unknown() -> Growth {
-        Growth(AtomicU64::new(u64::MAX))
-    }
-
     /// Adds to it; true if that makes it worth a look.
     fn add(&self, bytes: u64, enough: u64) -> bool {
-        let before = self.0.load(Ordering::Relaxed);
-        self.0.store(before.saturating_add(bytes), Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         before < enough && before.saturating_add(bytes) >= enough
     }
 
-    fn is_at_least(&self, enough: u64) -> bool {
-        self.0.load(Ordering::Relaxed) >= enough
+    fn is_due(&self, enough: u64) -> bool {
+        !self.is_known.load(Ordering::Relaxed) || self.bytes.load(Ordering::Relaxed) >= enough
     }
 
-    /// The partition was looked at, and nothing is to be done.
-    fn settle(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    /// Begins to count anew. Called before the size is read: what is written after this, and
+    /// perhaps not in the size, is counted for the next look.
+    fn begin_look(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// The next look includes the partition, whatever is written.
+    fn forget(&self) {
+        self.is_known.store(false, Ordering::Relaxed);
     }
 }
 
@@ -106,14 +112,10 @@ impl Database {
         let bytes_max = self.settings.partitions.bytes_max;
         let for_throughput = self.awaits_partitions(container);
         for partition in &container.partitions {
-            if !partition.growth.is_at_least(self.bytes_worth_a_look()) && !for_throughput {
+            if !partition.growth.is_due(self.bytes_worth_a_look()) && !for_throughput {
                 continue;
             }
-            let bytes = total(&*self.store.snapshot(partition.id)?, Total::Bytes)?;
-            if bytes <= bytes_max {
-                partition.growth.settle();
-            }
-            sizes.push((bytes, partition));
+            sizes.push((self.look_at(partition)?, partition));
         }
         if for_throughput {
             return self.split_for_throughput(container, &sizes);
@@ -123,6 +125,18 @@ impl Database {
             Some((_, partition)) => self.split_for_storage(container, partition),
             None => Ok(()),
         }
+    }
+
+    /// Reads how much a partition holds. One that holds too much stays due until it is split or
+    /// turns out to be indivisible, since something may come in between.
+    fn look_at(&self, partition: &Partition) -> Result<u64> {
+        partition.growth.begin_look();
+        let snapshot = self.store.snapshot(partition.id).map_err(Error::from);
+        let bytes = snapshot.and_then(|view| total(&*view, Total::Bytes));
+        if !bytes.as_ref().is_ok_and(|bytes| *bytes <= self.settings.partitions.bytes_max) {
+            partition.growth.forget();
+        }
+        bytes
     }
 
     /// More throughput needs more partitions whatever is in them.
@@ -156,7 +170,7 @@ impl Database {
                 Ok(())
             }
             Err(error) if error.kind == ErrorKind::BadRequest => {
-                partition.growth.settle();
+                partition.growth.begin_look();
                 if self.moves.indivisible().insert(partition.id) {
                     let container = container.alt_link();
                     tracing::warn!(container, "a partition is over its size: {error}");
@@ -195,6 +209,20 @@ fn can_be_hashed(container: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn growth_asks_for_a_look_each_time_it_reaches_the_threshold() {
+        let growth = Growth::default();
+        assert!(growth.is_due(100), "never looked at");
+        assert_eq!([60, 60, 60].map(|bytes| growth.add(bytes, 100)), [false, true, false]);
+        growth.begin_look();
+        assert!(!growth.is_due(100));
+        assert_eq!([99, 1, 500].map(|bytes| growth.add(bytes, 100)), [false, true, false]);
+        assert!(growth.is_due(100));
+        growth.begin_look();
+        growth.forget();
+        assert!(growth.is_due(100) && growth.add(100, 100));
+    }
 
     #[test]
     fn the_heaviest_are_divided_most() {

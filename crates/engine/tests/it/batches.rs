@@ -45,7 +45,7 @@ fn matching(operation: BatchOperation, etag: &str) -> BatchOperation {
     BatchOperation { condition: if_match(etag), ..operation }
 }
 
-fn under(operation: BatchOperation, key: &str) -> BatchOperation {
+pub(crate) fn under(operation: BatchOperation, key: &str) -> BatchOperation {
     BatchOperation { partition_key: Some(PartitionKeyHeader::parse(key).unwrap()), ..operation }
 }
 
@@ -55,7 +55,12 @@ pub(crate) fn atomic(bench: &Bench, key: &str, operations: Vec<BatchOperation>) 
     bench.run(Op::Batch { container: path(), operations, mode })
 }
 
-fn bulk(bench: &Bench, range: u32, on_error: OnError, operations: Vec<BatchOperation>) -> Reply {
+pub(crate) fn bulk(
+    bench: &Bench,
+    range: u32,
+    on_error: OnError,
+    operations: Vec<BatchOperation>,
+) -> Reply {
     let mode = BatchMode::Bulk { range_id: range.to_string(), on_error };
     bench.run(Op::Batch { container: path(), operations, mode })
 }
