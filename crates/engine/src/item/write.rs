@@ -15,6 +15,7 @@ use partita_query::Filter;
 use partita_storage::{Batch, Snapshot, Space, StorageError};
 
 use super::batch::{self, Transition};
+use super::committed::Effects;
 use super::draft::Draft;
 use super::intent::{Intent, Next, Patched, exists};
 use super::{Current, Place, not_found};
@@ -138,13 +139,10 @@ impl Database {
             drop(view);
             match self.store.submit(place.partition().id, prepared.batch).await {
                 Ok(commit) => {
-                    place.partition().bell.ring();
-                    place.partition().rids.committed(prepared.mark);
-                    self.note_growth(place.partition(), prepared.counts.bytes);
                     work.usage = prepared.counts.usage();
-                    place.partition().meter.grow(prepared.counts.grown);
+                    let (served, effects) = (work.served.as_mut(), prepared.effects);
+                    self.committed(served, place.partition(), commit, effects);
                     if let Some(served) = work.served.as_mut() {
-                        served.lsn = commit.lsn;
                         served.item_lsn = Some(commit.lsn);
                     }
                     return Ok(prepared.outcome);
@@ -210,7 +208,8 @@ impl Database {
         if let Some(mark) = mark {
             batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
         }
-        Ok(Prepared { batch, counts, mark, outcome: outcome(live, record) })
+        let effects = Effects::new(&counts, mark);
+        Ok(Prepared { batch, counts, effects, outcome: outcome(live, record) })
     }
 
     /// The same place in the container as it is now, if the stored version of the item was indexed
@@ -270,8 +269,7 @@ fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place>
 pub(super) struct Prepared {
     pub(super) batch: Batch,
     pub(super) counts: batch::Counts,
-    /// The mark of resource ids that it leaves, if it does.
-    pub(super) mark: Option<u64>,
+    pub(super) effects: Effects,
     pub(super) outcome: Outcome,
 }
 

@@ -1,10 +1,10 @@
 //! Partitions that outgrow their size, in the order of production: the server is up and has nothing
 //! to do, then a container is made, then it is filled, in each of the ways to write.
 
-use partita_engine::{EngineSettings, OnError, Op, Outcome, PartitionSettings};
-use partita_model::ScriptKind;
+use partita_engine::{EngineSettings, OnError, Op, Outcome, PartitionSettings, Reply};
+use partita_model::{PartitionKeyHeader, ScriptKind};
 
-use crate::batches::{self, bulk, summary, under};
+use crate::batches::{self, atomic, bulk, summary, under};
 use crate::harness::*;
 use crate::scripts::{self, scripted};
 
@@ -117,6 +117,18 @@ fn by_patches() {
 }
 
 #[test]
+fn by_batches() {
+    let bench = bench();
+    for key in 0..KEYS {
+        let creates =
+            (0..5).map(|n| batches::create(&item(key + n * KEYS, ITEM_BYTES))).collect::<Vec<_>>();
+        let reply = atomic(&bench, &format!("[{key}]"), creates);
+        assert_eq!(summary(&reply), "CCCCC");
+    }
+    assert_divided(&bench);
+}
+
+#[test]
 fn by_bulks() {
     let bench = bench();
     for first in (0..100).step_by(10) {
@@ -141,4 +153,27 @@ fn by_scripts() {
         bench.run(run).result.unwrap();
     }
     assert_divided(&bench);
+}
+
+#[test]
+fn what_is_deleted_under_a_partition_key_or_expires_is_counted() {
+    let bench = bench();
+    drop(bench.run(Op::DeleteContainer { container: path(), condition: None }));
+    bench.make_container(400, &format!(r#"{KEY_PK},"defaultTtl":-1"#));
+    for n in 0..40 {
+        let ttl = if n % 2 == 0 { 10 } else { -1 };
+        let body = item(n, 100).replace(r#""v""#, &format!(r#""ttl":{ttl},"v""#));
+        bench.create(&body).result.unwrap();
+    }
+    assert_meters(&bench);
+    let before = sizes(&bench);
+    let key = PartitionKeyHeader::parse("[1]").unwrap();
+    let deleted: Reply =
+        bench.run(Op::DeletePartitionKey { container: path(), partition_key: Some(key) });
+    deleted.result.unwrap();
+    assert_meters(&bench);
+    bench.clock.advance_millis(3_600_000);
+    bench.settle();
+    assert!(sizes(&bench)[0] < before[0] / 2, "{before:?} became {:?}", sizes(&bench));
+    assert_meters(&bench);
 }

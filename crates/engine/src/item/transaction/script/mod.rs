@@ -33,6 +33,7 @@ use crate::access;
 use crate::catalog::{Container, Partition};
 use crate::context::{Context, Work};
 use crate::database::Database;
+use crate::item::committed::Effects;
 use crate::item::key_of_request;
 use crate::item::write::ATTEMPTS_MAX;
 use crate::op::Op;
@@ -104,14 +105,8 @@ impl Database {
             let Some(written) = written else { return Ok(value) };
             match self.store.submit(home.partition().id, written.batch).await {
                 Ok(commit) => {
-                    let partition = home.partition();
-                    partition.bell.ring();
-                    partition.rids.committed(written.mark);
-                    partition.meter.grow(written.grown);
-                    self.note_growth(partition, written.bytes);
-                    if let Some(served) = work.served.as_mut() {
-                        served.lsn = commit.lsn;
-                    }
+                    let served = work.served.as_mut();
+                    self.committed(served, home.partition(), commit, written.effects);
                     return Ok(value);
                 }
                 Err(StorageError::Conflict { .. }) => {}
@@ -223,7 +218,5 @@ pub(super) struct Written {
 /// What a run changes.
 pub(super) struct Changed {
     batch: partita_storage::Batch,
-    grown: i64,
-    bytes: u64,
-    mark: Option<u64>,
+    effects: Effects,
 }
