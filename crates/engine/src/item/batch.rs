@@ -16,7 +16,7 @@ use partita_storage::{Batch, Entry, Snapshot, Space};
 
 use super::committed::Effects;
 use super::{Current, Place};
-use crate::catalog::{Container, Partition};
+use crate::catalog::{Container, Partition, RidClaim};
 use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
@@ -266,7 +266,7 @@ pub(crate) fn removal_of_expired(
     let old = Current { record, lsn: stored.record.lsn, live: false };
     let way = Transition { from: &place, to: &place, old: Some(&old), new: None, keeps_all };
     let (batch, counts) = build(way, view, now_seconds)?;
-    Ok((batch, Effects::new(&counts, None)))
+    Ok((batch, Effects::new(&counts, RidClaim::default())))
 }
 
 fn taken() -> Error {

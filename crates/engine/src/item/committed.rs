@@ -2,14 +2,14 @@
 //! script or the sweep of expired items.
 //!
 //! In the store everything changed together. What is left to do is about what is kept in memory of
-//! the partition: readers of the change feed are woken, the source of resource ids learns which
-//! mark is stored, and the bytes are counted, for quotas and for splits. A crash before this loses
-//! nothing that a restart does not find out anew.
+//! the partition: readers of the change feed are woken, the source of resource ids learns what
+//! is stored about it, and the bytes are counted, for quotas and for splits. A crash before this
+//! loses nothing that a restart does not find out anew.
 
 use partita_storage::Commit;
 
 use super::batch::Counts;
-use crate::catalog::Partition;
+use crate::catalog::{Partition, RidClaim};
 use crate::database::Database;
 use crate::op::Served;
 
@@ -20,13 +20,13 @@ pub(crate) struct Effects {
     pub(super) bytes: u64,
     /// By how many bytes the partition grew or shrank.
     pub(super) grown: i64,
-    /// The mark of resource ids that it left, if it did.
-    pub(super) mark: Option<u64>,
+    /// What it did to the source of resource ids.
+    pub(super) rids: RidClaim,
 }
 
 impl Effects {
-    pub(super) fn new(counts: &Counts, mark: Option<u64>) -> Effects {
-        Effects { bytes: counts.bytes, grown: counts.grown, mark }
+    pub(super) fn new(counts: &Counts, rids: RidClaim) -> Effects {
+        Effects { bytes: counts.bytes, grown: counts.grown, rids }
     }
 
     /// The effects of both.
@@ -34,7 +34,7 @@ impl Effects {
         Effects {
             bytes: self.bytes + other.bytes,
             grown: self.grown + other.grown,
-            mark: self.mark.max(other.mark),
+            rids: self.rids.and(other.rids),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Database {
         effects: Effects,
     ) {
         partition.bell.ring();
-        partition.rids.committed(effects.mark);
+        partition.rids.committed(commit.lsn, effects.rids);
         partition.meter.grow(effects.grown);
         self.note_growth(partition, effects.bytes);
         if let Some(served) = served {

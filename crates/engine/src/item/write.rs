@@ -22,7 +22,6 @@ use super::{Current, Place, not_found};
 use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
-use crate::keys;
 use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
 use crate::record::ItemRecord;
 
@@ -147,7 +146,9 @@ impl Database {
                     }
                     return Ok(prepared.outcome);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(error @ StorageError::Conflict { .. }) => {
+                    rid = rid.filter(|_| !place.partition().rids.note_conflict(&error));
+                }
                 Err(error) => {
                     let container = self.after_move(&place.container, error).await?;
                     work.container = Some(Arc::clone(&container));
@@ -184,16 +185,15 @@ impl Database {
             Some(draft) if draft.id != place.id => Some(free_place(draft, place, view)?),
             Some(_) | None => None,
         };
-        let mut mark = None;
+        let mut taken = None;
         let record = match &draft {
             None => None,
             Some(draft) => {
                 let item_rid = match live {
                     Some(current) => current.record.rid,
                     None => {
-                        let fresh = take_rid(rid, place, view)?;
-                        mark = fresh.mark;
-                        fresh.rid
+                        let fresh = self.take_rid(rid, place, view)?;
+                        taken.insert(fresh).rid
                     }
                 };
                 Some(self.new_record(place, draft, item_rid))
@@ -205,10 +205,8 @@ impl Database {
         let way = Transition { from: place, to, old, new, keeps_all };
         let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
         self.check_quota(to.home(), view, counts.grown)?;
-        if let Some(mark) = mark {
-            batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
-        }
-        let effects = Effects::new(&counts, mark);
+        let rids = taken.map(|fresh| fresh.claim(&mut batch)).unwrap_or_default();
+        let effects = Effects::new(&counts, rids);
         Ok(Prepared { batch, counts, effects, outcome: outcome(live, record) })
     }
 
@@ -224,6 +222,19 @@ impl Database {
             Error::retry_with("The container was changed while the request was served: retry")
         })?;
         Ok(Some(Place::new(container, place.key.clone(), place.id.clone())))
+    }
+
+    /// The resource id of a new item: taken once, whatever the number of attempts.
+    fn take_rid(
+        &self,
+        taken: &mut Option<FreshRid>,
+        place: &Place,
+        view: &dyn Snapshot,
+    ) -> Result<FreshRid> {
+        match taken {
+            Some(rid) => Ok(*rid),
+            None => Ok(*taken.insert(place.partition().rids.take(view, self.process)?)),
+        }
     }
 
     fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {
@@ -243,14 +254,6 @@ impl Database {
             changed: None,
             body: Bytes::from(stamp(&draft.text, &system)),
         }
-    }
-}
-
-/// The resource id of a new item: taken once, whatever the number of attempts.
-fn take_rid(taken: &mut Option<FreshRid>, place: &Place, view: &dyn Snapshot) -> Result<FreshRid> {
-    match taken {
-        Some(rid) => Ok(*rid),
-        None => Ok(*taken.insert(place.partition().rids.take(view)?)),
     }
 }
 

@@ -109,8 +109,8 @@ impl Meter {
     }
 
     /// Request units per second that were asked for over the last minute, about. How many the
-    /// refused requests would have used is not known, since clients try again: they count as much as
-    /// those that were served.
+    /// refused requests would have used is not known, since clients try again: together they count
+    /// as much as those that were served.
     pub(crate) fn demand_last_minute(&self, now_nanos: u64) -> f64 {
         let refused = self.refused_nanos.load(Ordering::Relaxed);
         let is_short = refused > 0 && now_nanos.saturating_sub(refused) < REFUSED_NANOS;

@@ -103,7 +103,11 @@ impl Database {
                     self.committed(work.served.as_mut(), partition, commit, effects);
                     return Ok(results);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(error @ StorageError::Conflict { .. }) => {
+                    if partition.rids.note_conflict(&error) {
+                        members.iter_mut().for_each(|member| member.rid = None);
+                    }
+                }
                 Err(error) => {
                     *container = self.after_move(container, error).await?;
                     work.container = Some(Arc::clone(container));

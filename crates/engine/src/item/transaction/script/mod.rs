@@ -109,7 +109,10 @@ impl Database {
                     self.committed(served, home.partition(), commit, written.effects);
                     return Ok(value);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(error @ StorageError::Conflict { .. }) => {
+                    // A run that begins anew takes other resource ids, from whoever gives them out.
+                    home.partition().rids.note_conflict(&error);
+                }
                 Err(error) => {
                     home.container = self.after_move(&home.container, error).await?;
                     work.container = Some(Arc::clone(&home.container));
