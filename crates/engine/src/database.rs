@@ -36,6 +36,8 @@ pub struct Database {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: EngineSettings,
+    /// Tells this database from others that are open on the same store.
+    pub(crate) process: u64,
     pub(crate) jobs: Jobs,
     pub(crate) moves: Moves,
     pub(crate) queries: QueryLog,
@@ -263,6 +265,7 @@ impl Database {
         let (kept, ticking) = (Arc::clone(&store), Arc::clone(&clock));
         let shown = settings.default_throughput;
         let catalog = CatalogStore::open(kept, ticking, budgets, shown, &*entropy)?;
+        let process = entropy.next_u64();
         let moves = Moves::default();
         // The thread of the request is one of those that work on a query.
         let crew = Crew::new(settings.query.parallelism.saturating_sub(1));
@@ -274,6 +277,7 @@ impl Database {
             entropy,
             clock,
             settings,
+            process,
             jobs: Jobs::default(),
             moves,
             queries: QueryLog::default(),

@@ -16,6 +16,7 @@
 //!         03 mark   —                                        → rids below it are taken
 //!         04 cursor range id of a source                     → how far a move has filled this
 //!         05 feed   —                                        → how far the feed was trimmed
+//!         06 holder —                                        → the process that gives out rids
 //! ```
 //!
 //! All parts are order-preserving and self-delimiting (`model::keycode`), so a prefix of a key is a
@@ -45,6 +46,7 @@ const TOTAL: u8 = 0x02;
 const RID_MARK: u8 = 0x03;
 const MOVE_CURSOR: u8 = 0x04;
 const FEED_MARK: u8 = 0x05;
+const RID_HOLDER: u8 = 0x06;
 
 /// Entries of the index end with their item's rid.
 const RID_BYTES: usize = 8;
@@ -372,6 +374,11 @@ pub(crate) fn total(which: Total) -> Vec<u8> {
 /// Resource ids below the number in this record may be in use.
 pub(crate) fn rid_mark() -> Vec<u8> {
     vec![RID_MARK]
+}
+
+/// The process that gives out resource ids.
+pub(crate) fn rid_holder() -> Vec<u8> {
+    vec![RID_HOLDER]
 }
 
 /// How far a move has brought over what the partition with this range id holds.

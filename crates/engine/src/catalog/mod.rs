@@ -34,7 +34,7 @@ pub use encryption_keys::EncryptionKey;
 use encryption_keys::EncryptionKeys;
 pub(crate) use resolve::{AddressedBy, Resolved};
 pub use resource::{Container, Database, Move, Observed, Offer, Partition, Policies};
-pub(crate) use rids::{FreshRid, RidSource};
+pub(crate) use rids::{FreshRid, RidClaim, RidSource};
 use scripts::Scripts;
 pub use scripts::{StoredScript, Trigger, TriggerMoment, TriggerOperation};
 pub(crate) use shapes::KnownShapes;

@@ -144,7 +144,7 @@ impl Partition {
             meter: Arc::new(Meter::new()),
             rids: Arc::new(RidSource::new(range_id)),
             shapes: Arc::new(KnownShapes::new()),
-            growth: Arc::new(Growth::unknown()),
+            growth: Arc::default(),
             bell: Arc::default(),
         }
     }

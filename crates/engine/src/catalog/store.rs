@@ -61,6 +61,9 @@ const FORMAT_VERSION: u64 = 2;
 /// Partition ids are reserved in blocks, so that making a container costs no commit for its ids.
 const PARTITION_ID_BLOCK: u64 = 1_024;
 
+/// How often ids are looked for. Each time in vain, somebody else has reserved a block.
+const RESERVING_ATTEMPTS_MAX: usize = 100;
+
 /// Scanning the catalog goes page by page.
 const LOAD_PAGE: ScanLimit = ScanLimit { entries_max: 1_000, bytes_max: 4 << 20 };
 
@@ -171,18 +174,42 @@ impl CatalogStore {
 
     /// Ids for new partitions. A block is reserved durably before any id of it is used, so an id is
     /// never used twice, not even when the process dies between making a partition and its record.
-    /// Reserving adds to a counter, so concurrent reservations need no order.
     pub(crate) async fn take_partition_ids(&self, count: usize) -> Result<Vec<PartitionId>> {
         let count = count as u64;
-        loop {
+        for _ in 0..RESERVING_ATTEMPTS_MAX {
             if let Some(ids) = self.take_reserved_ids(count) {
                 return Ok(ids);
             }
-            let block = count.max(PARTITION_ID_BLOCK);
-            let mut batch = Batch::new();
-            batch.add(Space::Meta, vec![PARTITION_IDS], i64::try_from(block).unwrap_or(i64::MAX));
-            self.store.submit(CATALOG, batch).await?;
-            lock(&self.ids).reserved_until += block;
+            self.reserve_ids(count.max(PARTITION_ID_BLOCK)).await?;
+        }
+        Err(Error::retry_with("many partitions are being made at once: retry"))
+    }
+
+    /// Reserves a block of ids behind all that are reserved, by whatever process. If another
+    /// reservation comes first there may be ids or not; who needs some looks again.
+    async fn reserve_ids(&self, block: u64) -> Result<()> {
+        let key = vec![PARTITION_IDS];
+        let (mut used, mut batch) = (0, Batch::new());
+        match self.store.snapshot(CATALOG)?.get(Space::Meta, &key)? {
+            Some(record) => {
+                used = number(&record, PARTITION_IDS)?;
+                batch.expect_unchanged(Space::Meta, key.clone(), record.lsn);
+            }
+            None => batch.expect_absent(Space::Meta, key.clone()),
+        }
+        batch.put(Space::Meta, key, (used + block).to_be_bytes().to_vec());
+        match self.store.submit(CATALOG, batch).await {
+            Ok(_) => {
+                let (next, reserved_until) = (used + 1, used + 1 + block);
+                let mut ids = lock(&self.ids);
+                // Blocks may be noted in another order than they were reserved in: none goes back.
+                if next >= ids.reserved_until {
+                    *ids = IdBlock { next, reserved_until };
+                }
+                Ok(())
+            }
+            Err(StorageError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -424,9 +451,13 @@ fn load_secret(
 }
 
 fn read_number(snapshot: &dyn Snapshot, tag: u8) -> Result<Option<u64>> {
-    let Some(record) = snapshot.get(Space::Meta, &[tag])? else { return Ok(None) };
+    let record = snapshot.get(Space::Meta, &[tag])?;
+    record.map(|record| number(&record, tag)).transpose()
+}
+
+fn number(record: &Record, tag: u8) -> Result<u64> {
     let bytes: [u8; 8] = record.value.as_ref().try_into().map_err(|_| {
         Error::new(ErrorKind::Corrupt, format!("the catalog's number {tag} is damaged"))
     })?;
-    Ok(Some(u64::from_be_bytes(bytes)))
+    Ok(u64::from_be_bytes(bytes))
 }

@@ -14,8 +14,9 @@ use partita_model::{
 };
 use partita_storage::{Batch, Entry, Snapshot, Space};
 
+use super::committed::Effects;
 use super::{Current, Place};
-use crate::catalog::{Container, Partition};
+use crate::catalog::{Container, Partition, RidClaim};
 use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
@@ -250,21 +251,22 @@ fn versions<'a>(
     }
 }
 
-/// The batch that removes an item which has outlived its time.
+/// The batch that removes an item which has outlived its time, and what that does to the partition.
 pub(crate) fn removal_of_expired(
     container: &Arc<Container>,
     view: &dyn Snapshot,
     stored: &Entry,
     record: ItemRecord,
     (now_seconds, keeps_all): (u64, bool),
-) -> Result<Batch> {
+) -> Result<(Batch, Effects)> {
     let components = container.definition.partition_key.paths.len();
     let key = keys::parse_item(&stored.key, components)
         .ok_or_else(|| Error::corrupt("the key of an expired item is damaged"))?;
     let place = Place::new(Arc::clone(container), key.key, key.id);
     let old = Current { record, lsn: stored.record.lsn, live: false };
     let way = Transition { from: &place, to: &place, old: Some(&old), new: None, keeps_all };
-    Ok(build(way, view, now_seconds)?.0)
+    let (batch, counts) = build(way, view, now_seconds)?;
+    Ok((batch, Effects::new(&counts, RidClaim::default())))
 }
 
 fn taken() -> Error {

@@ -4,11 +4,13 @@
 //! client sent is completed and hashed, and the hash names the partition ([`Place`]). From there a
 //! read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict
 //! (`write.rs`), where `draft.rs` understands what was sent and `batch.rs` computes everything that
-//! changes with an item. A feed walks items in EPK order (`list.rs`).
+//! changes with an item; `committed.rs` is what follows every commit. A feed walks items in EPK
+//! order (`list.rs`).
 
 mod addressed;
 mod arrivals;
 mod batch;
+mod committed;
 mod draft;
 mod intent;
 mod list;

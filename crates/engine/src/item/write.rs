@@ -15,13 +15,13 @@ use partita_query::Filter;
 use partita_storage::{Batch, Snapshot, Space, StorageError};
 
 use super::batch::{self, Transition};
+use super::committed::Effects;
 use super::draft::Draft;
 use super::intent::{Intent, Next, Patched, exists};
 use super::{Current, Place, not_found};
 use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
-use crate::keys;
 use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
 use crate::record::ItemRecord;
 
@@ -138,18 +138,17 @@ impl Database {
             drop(view);
             match self.store.submit(place.partition().id, prepared.batch).await {
                 Ok(commit) => {
-                    place.partition().bell.ring();
-                    place.partition().rids.committed(prepared.mark);
-                    self.note_growth(place.partition(), prepared.counts.bytes);
                     work.usage = prepared.counts.usage();
-                    place.partition().meter.grow(prepared.counts.grown);
+                    let (served, effects) = (work.served.as_mut(), prepared.effects);
+                    self.committed(served, place.partition(), commit, effects);
                     if let Some(served) = work.served.as_mut() {
-                        served.lsn = commit.lsn;
                         served.item_lsn = Some(commit.lsn);
                     }
                     return Ok(prepared.outcome);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(error @ StorageError::Conflict { .. }) => {
+                    rid = rid.filter(|_| !place.partition().rids.note_conflict(&error));
+                }
                 Err(error) => {
                     let container = self.after_move(&place.container, error).await?;
                     work.container = Some(Arc::clone(&container));
@@ -186,16 +185,15 @@ impl Database {
             Some(draft) if draft.id != place.id => Some(free_place(draft, place, view)?),
             Some(_) | None => None,
         };
-        let mut mark = None;
+        let mut taken = None;
         let record = match &draft {
             None => None,
             Some(draft) => {
                 let item_rid = match live {
                     Some(current) => current.record.rid,
                     None => {
-                        let fresh = take_rid(rid, place, view)?;
-                        mark = fresh.mark;
-                        fresh.rid
+                        let fresh = self.take_rid(rid, place, view)?;
+                        taken.insert(fresh).rid
                     }
                 };
                 Some(self.new_record(place, draft, item_rid))
@@ -207,10 +205,9 @@ impl Database {
         let way = Transition { from: place, to, old, new, keeps_all };
         let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
         self.check_quota(to.home(), view, counts.grown)?;
-        if let Some(mark) = mark {
-            batch.put(Space::Meta, keys::rid_mark(), mark.to_be_bytes().to_vec());
-        }
-        Ok(Prepared { batch, counts, mark, outcome: outcome(live, record) })
+        let rids = taken.map(|fresh| fresh.claim(&mut batch)).unwrap_or_default();
+        let effects = Effects::new(&counts, rids);
+        Ok(Prepared { batch, counts, effects, outcome: outcome(live, record) })
     }
 
     /// The same place in the container as it is now, if the stored version of the item was indexed
@@ -225,6 +222,19 @@ impl Database {
             Error::retry_with("The container was changed while the request was served: retry")
         })?;
         Ok(Some(Place::new(container, place.key.clone(), place.id.clone())))
+    }
+
+    /// The resource id of a new item: taken once, whatever the number of attempts.
+    fn take_rid(
+        &self,
+        taken: &mut Option<FreshRid>,
+        place: &Place,
+        view: &dyn Snapshot,
+    ) -> Result<FreshRid> {
+        match taken {
+            Some(rid) => Ok(*rid),
+            None => Ok(*taken.insert(place.partition().rids.take(view, self.process)?)),
+        }
     }
 
     fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {
@@ -247,14 +257,6 @@ impl Database {
     }
 }
 
-/// The resource id of a new item: taken once, whatever the number of attempts.
-fn take_rid(taken: &mut Option<FreshRid>, place: &Place, view: &dyn Snapshot) -> Result<FreshRid> {
-    match taken {
-        Some(rid) => Ok(*rid),
-        None => Ok(*taken.insert(place.partition().rids.take(view)?)),
-    }
-}
-
 /// The place that a replaced item moves to when its id changes.
 fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place> {
     // The keys are equal as values; only the one that was addressed has its place in this
@@ -270,8 +272,7 @@ fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place>
 pub(super) struct Prepared {
     pub(super) batch: Batch,
     pub(super) counts: batch::Counts,
-    /// The mark of resource ids that it leaves, if it does.
-    pub(super) mark: Option<u64>,
+    pub(super) effects: Effects,
     pub(super) outcome: Outcome,
 }
 

@@ -47,13 +47,14 @@ impl Database {
             if record.expired(container.definition.default_ttl, now)
                 && container.policy(record.policy_version).is_some()
             {
-                let batch = removal_of_expired(container, &*view, entry, record, (now, keeps_all))?;
-                tickets.push(self.store.submit(partition.id, batch));
+                let (batch, effects) =
+                    removal_of_expired(container, &*view, entry, record, (now, keeps_all))?;
+                tickets.push((self.store.submit(partition.id, batch), effects));
             }
         }
-        for ticket in tickets {
+        for (ticket, effects) in tickets {
             match ticket.wait() {
-                Ok(_) => partition.bell.ring(),
+                Ok(commit) => self.committed(None, partition, commit, effects),
                 Err(StorageError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

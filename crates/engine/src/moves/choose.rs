@@ -3,7 +3,8 @@
 //! A logical partition stays whole, so a boundary lies between two EPKs. The heads of logical
 //! partitions tell how much each holds, in EPK order: walking over them finds the boundary that
 //! leaves about half of the bytes on each side, or another portion. Of hierarchical keys it is
-//! better to keep what shares its first level together, as long as both sides get a fair share.
+//! better to keep what shares its first level together, as long as both sides get what they should,
+//! up to a tenth of the smaller one: halves have 45 to 55 % of the bytes.
 
 use std::ops::ControlFlow;
 
@@ -70,6 +71,49 @@ pub(super) fn pieces(
         left.push((EpkRange::new(min, boundary), portion.left));
     }
     Ok(done)
+}
+
+/// The ranges of as many pieces of a partition as it takes for each to be well below what a
+/// partition may hold, in order; no more than `pieces_max`. A logical partition that is larger than
+/// that becomes a piece of its own.
+pub(super) fn fitting_pieces(
+    container: &Container,
+    partition: &Partition,
+    view: &dyn Snapshot,
+    bytes_max: u64,
+    pieces_max: u32,
+) -> Result<Vec<EpkRange>> {
+    let mut done = Vec::new();
+    let mut left = vec![(partition.epks.clone(), pieces_max)];
+    while let Some((epks, pieces_max)) = left.pop() {
+        let stored = Stored::read(view, &epks)?;
+        let count = pieces_needed(stored.bytes, bytes_max).min(pieces_max);
+        if count < 2 || stored.first == stored.last {
+            done.push(epks);
+            continue;
+        }
+        let portion = Portion { left: count / 2, of: count };
+        let boundary = by_storage(container, &epks, &stored, view, portion)?;
+        // What is not needed of the limit is for the side that turns out larger than planned.
+        let pieces_left = pieces_max * portion.left / portion.of;
+        let EpkRange { min, max } = epks;
+        left.push((EpkRange::new(boundary.clone(), max), pieces_max - pieces_left));
+        left.push((EpkRange::new(min, boundary), pieces_left));
+    }
+    match done.len() {
+        0 | 1 => Err(indivisible(partition)),
+        _ => Ok(done),
+    }
+}
+
+/// Pieces are made to be three quarters full: they shall not be divided again soon. One that came
+/// out up to four fifths full, because keys are not to be divided, is left as it is.
+fn pieces_needed(bytes: i64, bytes_max: u64) -> u32 {
+    let (bytes, bytes_max) = (u128::try_from(bytes).unwrap_or(0), u128::from(bytes_max.max(1)));
+    if bytes * 5 <= bytes_max * 4 {
+        return 1;
+    }
+    u32::try_from((bytes * 4).div_ceil(bytes_max * 3)).unwrap_or(u32::MAX).max(2)
 }
 
 /// What pieces get equal shares of.
@@ -158,9 +202,12 @@ impl Best {
         }
     }
 
-    /// Is it off by no more than half a part?
+    /// Is it off by no more than a tenth of what the smaller side should have?
     fn is_fair(&self) -> bool {
-        self.found.as_ref().is_some_and(|(left, _)| 2 * self.distance(*left) <= self.total)
+        let Portion { left, of } = self.portion;
+        let smaller = i64::from(left.min(of - left));
+        let is_near = |bytes: i64| 10 * self.distance(bytes) <= smaller * self.total;
+        self.found.as_ref().is_some_and(|(bytes, _)| is_near(*bytes))
     }
 }
 
@@ -217,4 +264,15 @@ fn for_each_head(view: &dyn Snapshot, epks: &EpkRange, f: &mut dyn FnMut(Epk, i6
         ControlFlow::Continue(())
     })?;
     failed.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_to_be_three_quarters_full() {
+        let needed = [0, 80, 81, 100, 150, 151, 400, 800].map(|bytes| pieces_needed(bytes, 100));
+        assert_eq!(needed, [1, 1, 2, 2, 2, 3, 6, 11]);
+    }
 }

@@ -133,7 +133,7 @@ impl Database {
 }
 
 /// What lies on the two sides of a boundary.
-pub(super) fn halves(partition: &Partition, boundary: Epk) -> Vec<EpkRange> {
+fn halves(partition: &Partition, boundary: Epk) -> Vec<EpkRange> {
     let EpkRange { min, max } = partition.epks.clone();
     vec![EpkRange::new(min, boundary.clone()), EpkRange::new(boundary, max)]
 }

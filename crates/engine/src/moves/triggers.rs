@@ -5,60 +5,75 @@
 //! good part of what it may hold, and after every move, since one split may not be enough. It reads
 //! the catalog and a counter for each partition that grew, so it is cheap.
 //!
-//! For throughput all that is needed is planned at once, and a partition is divided into as many
-//! pieces as it takes, up to eight: data is copied once, and clients that follow a range to its
-//! children do not find these divided again (some cannot follow that).
+//! All that is needed is planned at once, and a partition is divided into as many pieces as it
+//! takes, up to eight: data is copied once, and clients that follow a range to its children do not
+//! find these divided again (some cannot follow that).
+//!
+//! For size, that is every partition that holds too much. For throughput it is the partitions that
+//! have most to do or to hold: each gets pieces by its share of the request units that were asked
+//! for lately and by its share of the bytes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use partita_model::{ErrorKind, Result};
+use partita_model::{Error, ErrorKind, Result};
 
 use super::choose::{self, Evenly};
-use super::plan::halves;
 use crate::catalog::{Container, Partition};
 use crate::database::Database;
 use crate::keys::Total;
-use crate::op::SplitAt;
 use crate::totals::total;
 use crate::wait::block_on;
 
 /// A partition is looked at when it has grown by one part of this many of what it may hold.
 const LOOKS_PER_PARTITION: u64 = 32;
 
-/// A partition that holds less than one part of this many of what it may is as good as empty: where
-/// its bytes halve says nothing about where those to come will.
-const NEARLY_EMPTY: u64 = 100;
+/// A partition that holds less than this, or less than one part of so many of what it may, is as
+/// good as empty: its bytes say nothing about where those to come will be.
+const NEARLY_EMPTY_BYTES: u64 = 1 << 20;
+const NEARLY_EMPTY_PART: u64 = 100;
+
+/// Request units per second, of all partitions of a container, below which it is as good as idle.
+const NEARLY_IDLE_RU: f64 = 1.0;
+
+/// Weights are shares in millionths.
+const WEIGHT_OF_ALL: f64 = 1e6;
 
 /// A partition is divided into so many pieces at most in one move: each of them reads the source's
 /// feed, and brings over what came last while writers wait. What is missing then, the next look
 /// finds.
 const PIECES_MAX: u32 = 8;
 
-/// How much was written to a partition since it was looked at.
-#[derive(Debug)]
-pub(crate) struct Growth(AtomicU64);
+/// How much was written to a partition since its size was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Growth {
+    /// False: nobody has looked since the partition was made or the process began, or the look was
+    /// not followed up. The next look includes the partition, whatever was written.
+    is_known: AtomicBool,
+    bytes: AtomicU64,
+}
 
 impl Growth {
-    /// Of a partition that was never looked at.
-    pub(crate) fn unknown() -> Growth {
-        Growth(AtomicU64::new(u64::MAX))
-    }
-
     /// Adds to it; true if that makes it worth a look.
     fn add(&self, bytes: u64, enough: u64) -> bool {
-        let before = self.0.load(Ordering::Relaxed);
-        self.0.store(before.saturating_add(bytes), Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         before < enough && before.saturating_add(bytes) >= enough
     }
 
-    fn is_at_least(&self, enough: u64) -> bool {
-        self.0.load(Ordering::Relaxed) >= enough
+    fn is_due(&self, enough: u64) -> bool {
+        !self.is_known.load(Ordering::Relaxed) || self.bytes.load(Ordering::Relaxed) >= enough
     }
 
-    /// The partition was looked at, and nothing is to be done.
-    fn settle(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    /// Begins to count anew. Called before the size is read: what is written after this, and
+    /// perhaps not in the size, is counted for the next look.
+    fn begin_look(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// The next look includes the partition, whatever is written.
+    fn forget(&self) {
+        self.is_known.store(false, Ordering::Relaxed);
     }
 }
 
@@ -103,26 +118,33 @@ impl Database {
 
     fn plan_due_move(&self, container: &Arc<Container>) -> Result<()> {
         let mut sizes: Vec<(u64, &Partition)> = Vec::new();
-        let bytes_max = self.settings.partitions.bytes_max;
         let for_throughput = self.awaits_partitions(container);
         for partition in &container.partitions {
-            if !partition.growth.is_at_least(self.bytes_worth_a_look()) && !for_throughput {
+            if !partition.growth.is_due(self.bytes_worth_a_look()) && !for_throughput {
                 continue;
             }
-            let bytes = total(&*self.store.snapshot(partition.id)?, Total::Bytes)?;
-            if bytes <= bytes_max {
-                partition.growth.settle();
-            }
-            sizes.push((bytes, partition));
+            sizes.push((self.look_at(partition)?, partition));
         }
         if for_throughput {
             return self.split_for_throughput(container, &sizes);
         }
-        let largest = sizes.into_iter().max_by_key(|(bytes, _)| *bytes);
-        match largest.filter(|(bytes, _)| *bytes > bytes_max) {
-            Some((_, partition)) => self.split_for_storage(container, partition),
-            None => Ok(()),
+        let bytes_max = self.settings.partitions.bytes_max;
+        for (_, partition) in sizes.iter().filter(|(bytes, _)| *bytes > bytes_max) {
+            self.split_for_storage(container, partition)?;
         }
+        Ok(())
+    }
+
+    /// Reads how much a partition holds. One that holds too much stays due until it is split or
+    /// turns out to be indivisible, since something may come in between.
+    fn look_at(&self, partition: &Partition) -> Result<u64> {
+        partition.growth.begin_look();
+        let snapshot = self.store.snapshot(partition.id).map_err(Error::from);
+        let bytes = snapshot.and_then(|view| total(&*view, Total::Bytes));
+        if !bytes.as_ref().is_ok_and(|bytes| *bytes <= self.settings.partitions.bytes_max) {
+            partition.growth.forget();
+        }
+        bytes
     }
 
     /// More throughput needs more partitions whatever is in them.
@@ -131,13 +153,11 @@ impl Database {
         container: &Arc<Container>,
         sizes: &[(u64, &Partition)],
     ) -> Result<()> {
-        let largest = sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
-        let is_nearly_empty = largest < self.settings.partitions.bytes_max / NEARLY_EMPTY;
-        let at = if is_nearly_empty { Evenly::Hashes } else { Evenly::Bytes };
-        let weight = |bytes: u64| if is_nearly_empty { 1 } else { bytes };
-        let weights: Vec<u64> = sizes.iter().map(|(bytes, _)| weight(*bytes)).collect();
-        let counts = pieces_of(&weights, partitions_needed(self, container));
-        for ((_, partition), count) in sizes.iter().zip(counts).filter(|(_, count)| *count > 1) {
+        let counts = pieces_of(&self.weights(sizes), partitions_needed(self, container));
+        let divided = sizes.iter().zip(counts).filter(|(_, count)| *count > 1);
+        for ((bytes, partition), count) in divided {
+            let is_nearly_empty = *bytes < self.nearly_empty_bytes();
+            let at = if is_nearly_empty { Evenly::Hashes } else { Evenly::Bytes };
             let view = self.store.snapshot(partition.id)?;
             let ranges = choose::pieces(container, partition, &*view, at, count)?;
             drop(view);
@@ -146,17 +166,32 @@ impl Database {
         Ok(())
     }
 
+    /// How much each partition has to do and to hold. Where there is nearly nothing yet, all are
+    /// alike.
+    fn weights(&self, sizes: &[(u64, &Partition)]) -> Vec<u64> {
+        let now = self.clock.monotonic_nanos();
+        let demands = sizes.iter().map(|(_, partition)| partition.meter.demand_last_minute(now));
+        let demands = shares(demands.collect(), NEARLY_IDLE_RU);
+        let bytes = sizes.iter().map(|(bytes, _)| *bytes as f64);
+        let bytes = shares(bytes.collect(), self.nearly_empty_bytes() as f64);
+        let both = demands.iter().zip(bytes).map(|(demand, bytes)| demand + bytes);
+        let weights: Vec<u64> = both.map(|share| (share * WEIGHT_OF_ALL) as u64).collect();
+        if weights.iter().all(|weight| *weight == 0) { vec![1; sizes.len()] } else { weights }
+    }
+
+    fn nearly_empty_bytes(&self) -> u64 {
+        NEARLY_EMPTY_BYTES.min(self.settings.partitions.bytes_max / NEARLY_EMPTY_PART)
+    }
+
     fn split_for_storage(&self, container: &Arc<Container>, partition: &Partition) -> Result<()> {
         let view = self.store.snapshot(partition.id)?;
-        let boundary = choose::boundary(container, partition, &*view, &SplitAt::Storage);
+        let bytes_max = self.settings.partitions.bytes_max;
+        let ranges = choose::fitting_pieces(container, partition, &*view, bytes_max, PIECES_MAX);
         drop(view);
-        match boundary {
-            Ok(boundary) => {
-                block_on(self.plan(container, &[partition], halves(partition, boundary)))?;
-                Ok(())
-            }
+        match ranges {
+            Ok(ranges) => block_on(self.plan(container, &[partition], ranges)).map(|_| ()),
             Err(error) if error.kind == ErrorKind::BadRequest => {
-                partition.growth.settle();
+                partition.growth.begin_look();
                 if self.moves.indivisible().insert(partition.id) {
                     let container = container.alt_link();
                     tracing::warn!(container, "a partition is over its size: {error}");
@@ -166,6 +201,13 @@ impl Database {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The share of each in the sum of all; nothing if that is less than `least`.
+fn shares(values: Vec<f64>, least: f64) -> Vec<f64> {
+    let sum: f64 = values.iter().sum();
+    let share = |value: f64| if sum > 0.0 && sum >= least { value / sum } else { 0.0 };
+    values.into_iter().map(share).collect()
 }
 
 /// Into how many pieces each partition is divided, by its weight, for there to be enough of them,
@@ -195,6 +237,20 @@ fn can_be_hashed(container: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn growth_asks_for_a_look_each_time_it_reaches_the_threshold() {
+        let growth = Growth::default();
+        assert!(growth.is_due(100), "never looked at");
+        assert_eq!([60, 60, 60].map(|bytes| growth.add(bytes, 100)), [false, true, false]);
+        growth.begin_look();
+        assert!(!growth.is_due(100));
+        assert_eq!([99, 1, 500].map(|bytes| growth.add(bytes, 100)), [false, true, false]);
+        assert!(growth.is_due(100));
+        growth.begin_look();
+        growth.forget();
+        assert!(growth.is_due(100) && growth.add(100, 100));
+    }
 
     #[test]
     fn the_heaviest_are_divided_most() {

@@ -24,6 +24,10 @@ const UNKNOWN: i64 = -1;
 /// The bytes are counted along, and read again after so many uses in case some were missed.
 const BYTES_USES_MAX: u32 = 1_024;
 
+/// How long a partition that refused a request is taken for one that was asked for more than it
+/// could give.
+const REFUSED_NANOS: u64 = 60 * NANOS_PER_SECOND;
+
 /// Large logical partitions that are remembered.
 const LARGE_KEYS_MAX: usize = 32;
 
@@ -45,6 +49,8 @@ pub struct Meter {
     cents: AtomicU64,
     requests: AtomicU64,
     throttled: AtomicU64,
+    /// When a request was last refused; 0: never.
+    refused_nanos: AtomicU64,
     window: Window,
     hot: Mutex<HotKeys>,
     bytes: AtomicI64,
@@ -67,6 +73,7 @@ impl Meter {
             cents: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             throttled: AtomicU64::new(0),
+            refused_nanos: AtomicU64::new(0),
             window: Window::new(),
             hot: Mutex::default(),
             bytes: AtomicI64::new(UNKNOWN),
@@ -99,6 +106,15 @@ impl Meter {
     /// Request units per second over the last minute.
     pub fn ru_last_minute(&self, now_nanos: u64) -> f64 {
         self.window.seconds(now_nanos).sum::<f64>() / 60.0
+    }
+
+    /// Request units per second that were asked for over the last minute, about. How many the
+    /// refused requests would have used is not known, since clients try again: together they count
+    /// as much as those that were served.
+    pub(crate) fn demand_last_minute(&self, now_nanos: u64) -> f64 {
+        let refused = self.refused_nanos.load(Ordering::Relaxed);
+        let is_short = refused > 0 && now_nanos.saturating_sub(refused) < REFUSED_NANOS;
+        self.ru_last_minute(now_nanos) * if is_short { 2.0 } else { 1.0 }
     }
 
     /// Request units used in the busiest second of the last minute.
@@ -136,6 +152,7 @@ impl Meter {
         let admitted = budget.admit(now, demand);
         if admitted.is_err() {
             self.throttled.fetch_add(1, Ordering::Relaxed);
+            self.refused_nanos.store(now.max(1), Ordering::Relaxed);
         }
         admitted
     }
@@ -223,6 +240,18 @@ mod tests {
         assert_eq!(meter.ru_last_minute(2 * SECOND), 16.5 / 60.0);
         assert_eq!(meter.ru_peak(2 * SECOND), 15.0);
         assert_eq!(meter.provisioned_ru(), None);
+    }
+
+    #[test]
+    fn who_had_to_refuse_requests_was_asked_for_more_than_it_gave() {
+        let meter = Meter::new();
+        meter.set_budget(Some(Arc::new(Budget::new(0, 10.0, &[]))));
+        meter.charge(0, 60_000, Some(Demand::default()), None);
+        assert_eq!(meter.demand_last_minute(SECOND), 10.0);
+        assert!(meter.admit(SECOND, Demand::default()).is_err());
+        assert_eq!(meter.demand_last_minute(SECOND), 20.0);
+        assert_eq!(meter.demand_last_minute(60 * SECOND), 20.0, "within a minute");
+        assert_eq!(meter.demand_last_minute(70 * SECOND), 0.0);
     }
 
     #[test]

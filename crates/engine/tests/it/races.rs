@@ -1,8 +1,9 @@
 //! Writes that lose a race, made to happen: somebody else commits between prepare and decide.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use partita_engine::Reply;
+use partita_engine::{Reply, Scope};
 use partita_model::{ErrorKind, Lsn, Value};
 use partita_storage::{Batch, MemoryStore, PartitionId, Result, Snapshot, Status, Store, Ticket};
 
@@ -169,6 +170,70 @@ fn an_expired_item_that_comes_back_keeps_its_unique_key() {
         }
         race.bench.assert_whole();
     }
+}
+
+#[test]
+fn databases_on_one_store_give_no_item_the_rid_of_another() {
+    for writes in [1, 3] {
+        for items in [&[][..], &[X]] {
+            let race = Race::new("", items);
+            race.meddle(|rival| {
+                rival.create(Y).result.unwrap();
+                false
+            });
+            let ids: Vec<String> = (0..writes).map(|n| format!("z{n}")).collect();
+            let item = |id: &String| format!(r#"{{"id":"{id}","pk":"a"}}"#);
+            match &ids[..] {
+                [id] => drop(race.bench.create(&item(id)).result.unwrap()),
+                ids => {
+                    let creates = ids.iter().map(|id| create(&item(id))).collect();
+                    assert_eq!(summary(&atomic(&race.bench, KEY, creates)), "CCC");
+                }
+            }
+            let all = race.bench.list(&Scope::All, 100);
+            let rids: BTreeSet<String> = all.iter().map(|item| text(item, "_rid")).collect();
+            assert_eq!(rids.len(), items.len() + 1 + writes);
+            race.bench.assert_whole();
+        }
+    }
+}
+
+#[test]
+fn a_database_gets_its_rids_whatever_another_one_takes() {
+    let race = Race::new("", &[]);
+    let mut count = 0;
+    race.meddle(move |rival| {
+        count += 1;
+        rival.create(&format!(r#"{{"id":"r{count}","pk":"b"}}"#)).result.unwrap();
+        true
+    });
+    for n in 0..100 {
+        race.bench.create(&format!(r#"{{"id":"{n}","pk":"a"}}"#)).result.unwrap();
+    }
+    let all = race.bench.list(&Scope::All, 1_000);
+    let rids: BTreeSet<String> = all.iter().map(|item| text(item, "_rid")).collect();
+    assert_eq!(rids.len(), all.len());
+    race.bench.assert_whole();
+}
+
+#[test]
+fn databases_on_one_store_make_no_partition_twice() {
+    let race = Race::new("", &[X]);
+    // A hundred partitions: a dozen of these need more ids than are reserved at once.
+    let make = |bench: &Bench, name: &str| {
+        bench.create_container(name, 600_000, KEY_PK).result.unwrap();
+    };
+    make(&race.rival, "r");
+    race.meddle(move |rival| {
+        make(rival, "s");
+        false
+    });
+    (0..12).for_each(|n| make(&race.bench, &format!("b{n}")));
+    let both = race.bench.reopened();
+    let status = both.database.status();
+    assert_eq!((status.containers, status.partitions), (15, 1_401));
+    assert_eq!(status.store.partitions, 1_402, "and the catalog");
+    both.assert_whole();
 }
 
 #[test]

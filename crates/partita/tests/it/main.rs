@@ -7,6 +7,7 @@ mod alerting;
 mod benching;
 mod checking;
 mod declaring;
+mod growing;
 mod https;
 mod issuers;
 mod process;

@@ -19,6 +19,7 @@ use super::{Step, What, done, left_undone, one_read, size};
 use crate::catalog::{Container, FreshRid, Partition};
 use crate::context::Work;
 use crate::database::Database;
+use crate::item::committed::Effects;
 use crate::item::key_of_request;
 use crate::item::read::version;
 use crate::item::write::ATTEMPTS_MAX;
@@ -44,8 +45,8 @@ struct Member {
 
 /// How a run over all operations ended.
 enum Run {
-    /// All went well; by how many bytes the logical partition grows.
-    Whole(Vec<BatchResult>, i64),
+    /// All went well.
+    Whole(Vec<BatchResult>, Effects),
     /// The operation at this index failed.
     Broken(usize, Error),
 }
@@ -90,8 +91,8 @@ impl Database {
             if members.iter().all(Member::reads) {
                 self.check_session(work, partition, view.lsn())?;
             }
-            let (results, grown) = match self.run_members(work, &mut view, &mut members)? {
-                Run::Whole(results, grown) => (results, grown),
+            let (results, effects) = match self.run_members(work, &mut view, &mut members)? {
+                Run::Whole(results, effects) => (results, effects),
                 Run::Broken(at, error) => return Ok(self.broken(work, members.len(), at, error)),
             };
             if view.is_untouched() {
@@ -99,16 +100,14 @@ impl Database {
             }
             match self.store.submit(partition.id, view.into_batch()).await {
                 Ok(commit) => {
-                    let mark = members.iter().filter_map(|member| member.rid?.mark).max();
-                    partition.bell.ring();
-                    partition.rids.committed(mark);
-                    partition.meter.grow(grown);
-                    if let Some(served) = work.served.as_mut() {
-                        served.lsn = commit.lsn;
-                    }
+                    self.committed(work.served.as_mut(), partition, commit, effects);
                     return Ok(results);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(error @ StorageError::Conflict { .. }) => {
+                    if partition.rids.note_conflict(&error) {
+                        members.iter_mut().for_each(|member| member.rid = None);
+                    }
+                }
                 Err(error) => {
                     *container = self.after_move(container, error).await?;
                     work.container = Some(Arc::clone(container));
@@ -131,9 +130,9 @@ impl Database {
         members: &mut [Member],
     ) -> Result<Run> {
         let mut results = Vec::with_capacity(members.len());
-        let (mut grown, mut bytes) = (0, 0);
+        let (mut effects, mut bytes) = (Effects::default(), 0);
         for (at, member) in members.iter_mut().enumerate() {
-            match self.run_member(work, view, member, &mut grown) {
+            match self.run_member(work, view, member, &mut effects) {
                 Ok((done, charge)) => {
                     bytes += size(&done);
                     if bytes > limits::RESPONSE_BYTES_MAX {
@@ -149,7 +148,7 @@ impl Database {
             // Many items were concerned, not one.
             served.item_lsn = None;
         }
-        Ok(Run::Whole(results, grown))
+        Ok(Run::Whole(results, effects))
     }
 
     fn run_member(
@@ -157,7 +156,7 @@ impl Database {
         work: &mut Work<'_>,
         view: &mut Overlay,
         member: &mut Member,
-        grown: &mut i64,
+        effects: &mut Effects,
     ) -> Result<(BatchDone, Charge)> {
         let step = member.step.as_ref().map_err(Error::clone)?;
         let place = &step.place;
@@ -171,8 +170,8 @@ impl Database {
             }
             What::Write(intent) => {
                 let prepared = self.prepare(work, view, place, intent, &mut member.rid)?;
+                *effects = effects.and(prepared.effects);
                 view.absorb(prepared.batch);
-                *grown += prepared.counts.grown;
                 (prepared.outcome, prepared.counts.usage())
             }
         };

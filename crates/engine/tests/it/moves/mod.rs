@@ -4,6 +4,7 @@ mod basics;
 mod concurrency;
 mod continuing;
 mod failing;
+mod growing;
 mod property;
 mod triggers;
 

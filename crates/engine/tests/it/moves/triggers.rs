@@ -81,6 +81,97 @@ fn pieces_for_throughput_hold_about_as_much_as_each_other() {
     assert!(sizes.iter().all(|size| (fair / 2..fair * 3 / 2).contains(size)), "{sizes:?}");
 }
 
+/// A container of five partitions, and for each of them a key that belongs to it.
+fn five_partitions() -> (Bench, Vec<String>) {
+    let bench = Bench::new();
+    bench.make_container(30_000, KEY_PK);
+    let mut keys = vec![None; bench.partitions().len()];
+    for n in 0..1_000 {
+        let reply = bench.read("nothing", &format!(r#"["k{n}"]"#));
+        keys[reply.served.unwrap().range_id as usize].get_or_insert(format!("k{n}"));
+    }
+    // What was asked for to find them is forgotten.
+    bench.clock.advance_millis(120_000);
+    (bench, keys.into_iter().map(Option::unwrap).collect())
+}
+
+/// Which partition is split when five become six.
+fn split_for_one_more(bench: &Bench) -> Vec<u32> {
+    let before = bench.range_ids();
+    bench.give_throughput(60_000).result.unwrap();
+    bench.settle();
+    let after = bench.range_ids();
+    assert_eq!(after.len(), 6);
+    bench.assert_whole();
+    before.into_iter().filter(|id| !after.contains(id)).collect()
+}
+
+#[test]
+fn for_throughput_the_largest_partition_is_split_first() {
+    for largest in 0..5 {
+        let (bench, keys) = five_partitions();
+        for (at, key) in keys.iter().enumerate() {
+            for n in 0..if at == largest { 8 } else { 2 } {
+                let text = "x".repeat(200_000);
+                let body = format!(r#"{{"id":"{n}","pk":"{key}","v":"{text}"}}"#);
+                bench.create(&body).result.unwrap();
+            }
+        }
+        bench.clock.advance_millis(120_000);
+        assert_eq!(split_for_one_more(&bench), [largest as u32]);
+    }
+}
+
+#[test]
+fn for_throughput_the_busiest_partition_is_split_first() {
+    for busiest in 0..5 {
+        let (bench, keys) = five_partitions();
+        for (at, key) in keys.iter().enumerate() {
+            for _ in 0..if at == busiest { 150 } else { 50 } {
+                let read = bench.read("nothing", &format!(r#"["{key}"]"#));
+                assert_eq!(error(&read), ErrorKind::NotFound);
+            }
+        }
+        bench.clock.advance_millis(2_000);
+        assert_eq!(split_for_one_more(&bench), [busiest as u32]);
+    }
+}
+
+#[test]
+fn a_partition_far_over_its_size_is_divided_at_once() {
+    let bench = small();
+    bench.make_container(400, KEY_PK);
+    for n in 0..300 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":{n},"v":"some text"}}"#)).result.unwrap();
+    }
+    let before = bench.everything();
+    bench.settle();
+    let sizes = bytes_of(&bench);
+    assert!(sizes.iter().sum::<u64>() > 60_000, "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 16_000), "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size >= 10_000), "{sizes:?}");
+    let partitions = bench.partitions();
+    assert!(partitions.iter().all(|partition| partition.parents == [0]), "{partitions:?}");
+    assert_eq!(bench.everything(), before);
+    bench.assert_whole();
+}
+
+#[test]
+fn a_key_that_is_too_large_alone_becomes_a_partition_alone() {
+    let bench = small();
+    bench.make_container(400, KEY_PK);
+    for n in 0..150 {
+        let pk = if n % 2 == 0 { 1_000 } else { n };
+        bench.create(&format!(r#"{{"id":"{n}","pk":{pk},"v":"some text"}}"#)).result.unwrap();
+    }
+    bench.settle();
+    let sizes = bytes_of(&bench);
+    let (large, others): (Vec<u64>, Vec<u64>) = sizes.iter().partition(|size| **size > 16_000);
+    assert_eq!(large.len(), 1, "{sizes:?}");
+    assert!((1..=3).contains(&others.len()), "{sizes:?}");
+    bench.assert_whole();
+}
+
 #[test]
 fn a_partition_that_grows_is_split_about_in_half() {
     let bench = small();
@@ -114,6 +205,42 @@ fn one_logical_partition_grows_on() {
     bench.settle();
     assert_eq!(bench.range_ids(), [1, 2]);
     bench.assert_whole();
+}
+
+/// The share of the bytes that the first half has after a split by storage, in percent.
+fn first_half(bench: &Bench) -> u64 {
+    bench.split(0, SplitAt::Storage).result.unwrap();
+    bench.settle();
+    let sizes = bytes_of(bench);
+    assert_eq!(sizes.len(), 2);
+    bench.assert_whole();
+    100 * sizes[0] / sizes.iter().sum::<u64>()
+}
+
+#[test]
+fn a_split_by_storage_halves_the_bytes_wherever_no_key_prevents_it() {
+    const LEVELS: [&str; 3] = [r#""/a""#, r#""/a","/b""#, r#""/a","/b","/c""#];
+    for paths in LEVELS {
+        // So many values of the first level: between two of them is half of the bytes, or a third.
+        for values in [2, 3, 5, 7, 40] {
+            let bench = Bench::new();
+            let kind = if paths == LEVELS[0] { "Hash" } else { "MultiHash" };
+            bench.make_container(
+                400,
+                &format!(r#""partitionKey":{{"paths":[{paths}],"kind":"{kind}","version":2}}"#),
+            );
+            for n in 0..240 {
+                let (a, text) = (n % values, "x".repeat(n % 7 * 50));
+                let body = format!(r#"{{"id":"{n}","a":{a},"b":{n},"c":1,"v":"{text}"}}"#);
+                bench.create(&body).result.unwrap();
+            }
+            // One key of few would be more than a tenth.
+            if kind == "MultiHash" || values == 40 {
+                let percent = first_half(&bench);
+                assert!((45..=55).contains(&percent), "{paths}, {values} values: {percent} %");
+            }
+        }
+    }
 }
 
 #[test]

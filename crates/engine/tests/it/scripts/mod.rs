@@ -20,7 +20,7 @@ use crate::harness::*;
 use runtime::Steps;
 
 /// A database that can run scripts, and who runs them.
-fn scripted(settings: EngineSettings) -> (Bench, Arc<Steps>) {
+pub(crate) fn scripted(settings: EngineSettings) -> (Bench, Arc<Steps>) {
     let steps = Arc::new(Steps::default());
     let scripts = ScriptSettings { runtime: Some(Arc::clone(&steps) as _), ..settings.scripts };
     (Bench::with_settings(EngineSettings { scripts, ..settings }), steps)
@@ -35,7 +35,7 @@ fn body(id: &str, source: &str) -> String {
     format!(r#"{{"id":"{id}","body":{source},"triggerType":"Pre","triggerOperation":"All"}}"#)
 }
 
-fn create(bench: &Bench, kind: ScriptKind, id: &str, source: &str) -> Reply {
+pub(crate) fn create(bench: &Bench, kind: ScriptKind, id: &str, source: &str) -> Reply {
     let body = json(&body(id, source));
     bench.run(Op::Script(ScriptOp::Create { container: path(), kind, body }))
 }
@@ -54,7 +54,7 @@ fn script(reply: Reply) -> Arc<StoredScript> {
 }
 
 /// A run of a procedure under a partition key.
-fn call(procedure: &str, key: &str, arguments: &str) -> Op {
+pub(crate) fn call(procedure: &str, key: &str, arguments: &str) -> Op {
     Op::ExecuteProcedure(ProcedureCall {
         container: path(),
         procedure: procedure.into(),

@@ -14,6 +14,7 @@ use super::{Changed, Home, NANOS_PER_MILLI, Written};
 use crate::catalog::Container;
 use crate::context::{Context, Work};
 use crate::database::Database;
+use crate::item::committed::Effects;
 use crate::item::draft::Draft;
 use crate::item::intent::{Intent, Patched};
 use crate::item::read::version;
@@ -46,9 +47,7 @@ pub(super) struct Host<'a> {
     view: Arc<Overlay>,
     ends_nanos: u64,
     charge: Charge,
-    grown: i64,
-    bytes: u64,
-    mark: Option<u64>,
+    effects: Effects,
     failure: Option<Error>,
 }
 
@@ -72,9 +71,7 @@ impl<'a> Host<'a> {
             view: Arc::new(view),
             ends_nanos: database.clock.monotonic_nanos().saturating_add(limit_nanos),
             charge: Charge::default(),
-            grown: 0,
-            bytes: 0,
-            mark: None,
+            effects: Effects::default(),
             failure: None,
         })
     }
@@ -85,10 +82,10 @@ impl<'a> Host<'a> {
 
     /// The end of the transaction.
     pub(super) fn finish(self) -> Written {
-        let Host { view, charge, grown, bytes, mark, failure, .. } = self;
+        let Host { view, charge, effects, failure, .. } = self;
         let (failure, changes) = match Arc::try_unwrap(view) {
             Ok(view) if view.is_untouched() => (failure, None),
-            Ok(view) => (failure, Some(Changed { batch: view.into_batch(), grown, bytes, mark })),
+            Ok(view) => (failure, Some(Changed { batch: view.into_batch(), effects })),
             Err(_) => (Some(still_read()), None),
         };
         Written { charge, failure, changes }
@@ -98,10 +95,9 @@ impl<'a> Host<'a> {
     pub(super) fn apply(&mut self, place: &Place, intent: &Intent) -> Result<Outcome> {
         let (database, view) = (self.database, Arc::clone(&self.view));
         let prepared = database.prepare(&mut self.work, &*view, place, intent, &mut None)?;
-        let (grown, bytes) =
-            (self.grown + prepared.counts.grown, self.bytes + prepared.counts.bytes);
-        database.check_quota(place.home(), view.base(), grown)?;
-        if bytes > WRITTEN_BYTES_MAX {
+        let effects = self.effects.and(prepared.effects);
+        database.check_quota(place.home(), view.base(), effects.grown)?;
+        if effects.bytes > WRITTEN_BYTES_MAX {
             return Err(Error::too_large(format!(
                 "Request size is too large: the script writes more than {WRITTEN_BYTES_MAX} bytes \
                  of items. Do it in several runs"
@@ -109,8 +105,7 @@ impl<'a> Host<'a> {
         }
         drop(view);
         Arc::get_mut(&mut self.view).ok_or_else(still_read)?.absorb(prepared.batch);
-        (self.grown, self.bytes) = (grown, bytes);
-        self.mark = self.mark.max(prepared.mark);
+        self.effects = effects;
         self.pay(&prepared.counts.usage());
         Ok(prepared.outcome)
     }

@@ -36,6 +36,7 @@ use crate::access;
 use crate::catalog::{Container, Partition};
 use crate::context::{Context, Work};
 use crate::database::Database;
+use crate::item::committed::Effects;
 use crate::item::key_of_request;
 use crate::item::write::ATTEMPTS_MAX;
 use crate::op::{BatchMode, Op};
@@ -107,17 +108,14 @@ impl Database {
             let Some(written) = written else { return Ok(value) };
             match self.store.submit(home.partition().id, written.batch).await {
                 Ok(commit) => {
-                    let partition = home.partition();
-                    partition.bell.ring();
-                    partition.rids.committed(written.mark);
-                    partition.meter.grow(written.grown);
-                    self.note_growth(partition, written.bytes);
-                    if let Some(served) = work.served.as_mut() {
-                        served.lsn = commit.lsn;
-                    }
+                    let served = work.served.as_mut();
+                    self.committed(served, home.partition(), commit, written.effects);
                     return Ok(value);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                Err(error @ StorageError::Conflict { .. }) => {
+                    // A run that begins anew takes other resource ids, from whoever gives them out.
+                    home.partition().rids.note_conflict(&error);
+                }
                 Err(error) => {
                     home.container = self.after_move(&home.container, error).await?;
                     work.container = Some(Arc::clone(&home.container));
@@ -231,7 +229,5 @@ pub(super) struct Written {
 /// What a run changes.
 pub(super) struct Changed {
     batch: partita_storage::Batch,
-    grown: i64,
-    bytes: u64,
-    mark: Option<u64>,
+    effects: Effects,
 }
