@@ -244,7 +244,7 @@ impl Reader<'_> {
         let has_order = |index: &&CompositeIndex| {
             let pairs = || index.paths.iter().zip(items);
             let is_same = |(column, item): (&CompositePath, &OrderItem)| {
-                let path = self.names.path(&item.expr, &self.parameters);
+                let path = self.names.path(&item.expr, self.parameters);
                 path.is_some_and(|path| is_at(column, &path))
             };
             let turned = |(column, item): (&CompositePath, &OrderItem)| {

@@ -24,6 +24,7 @@ use super::script::{NANOS_PER_MILLI, OTHER_KEY, WRITTEN_BYTES_MAX};
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::database::Database;
+use crate::item::committed::Effects;
 use crate::item::draft::Draft;
 use crate::item::intent::Intent;
 use crate::item::key_of_request;
@@ -41,22 +42,18 @@ struct Progress {
     /// The document that is there already.
     existing: Option<usize>,
     charge: Charge,
-    grown: i64,
-    bytes: u64,
-    mark: Option<u64>,
+    effects: Effects,
 }
 
 impl Progress {
     fn on(view: Overlay) -> Progress {
         let charge = Charge::default();
-        Progress { view, count: 0, existing: None, charge, grown: 0, bytes: 0, mark: None }
+        Progress { view, count: 0, existing: None, charge, effects: Effects::default() }
     }
 
     fn add(&mut self, prepared: Prepared) {
         self.count += 1;
-        self.grown += prepared.counts.grown;
-        self.bytes += prepared.counts.bytes;
-        self.mark = self.mark.max(prepared.mark);
+        self.effects = self.effects.and(prepared.effects);
         self.view.absorb(prepared.batch);
     }
 }
@@ -96,7 +93,7 @@ impl Database {
             let partition = target_of(container, &import.target)?;
             let view = Overlay::new(self.open_partition(work, partition)?);
             let done = self.import_into(work, container, view, import)?;
-            let Progress { view, count, existing, charge, grown, bytes, mark } = done;
+            let Progress { view, count, existing, charge, effects } = done;
             work.parts = charge;
             let existing = existing.and_then(|at| import.documents.get(at).cloned());
             let outcome = Outcome::Imported { count, existing };
@@ -105,16 +102,16 @@ impl Database {
             }
             match self.store.submit(partition.id, view.into_batch()).await {
                 Ok(commit) => {
-                    partition.bell.ring();
-                    partition.rids.committed(mark);
-                    partition.meter.grow(grown);
-                    self.note_growth(partition, bytes);
+                    self.committed(work.served.as_mut(), partition, commit, effects);
                     if let Some(served) = work.served.as_mut() {
-                        (served.lsn, served.item_lsn) = (commit.lsn, None);
+                        served.item_lsn = None;
                     }
                     return Ok(outcome);
                 }
-                Err(StorageError::Conflict { .. }) => {}
+                // Resource ids are taken anew for the next attempt in any case.
+                Err(error @ StorageError::Conflict { .. }) => {
+                    partition.rids.note_conflict(&error);
+                }
                 Err(error) => {
                     *container = self.after_move(container, error).await?;
                     work.container = Some(Arc::clone(container));
@@ -143,7 +140,7 @@ impl Database {
         for (at, document) in import.documents.iter().enumerate() {
             // A client that is told of no progress at all would ask for ever.
             let is_late = self.clock.monotonic_nanos() >= ends_nanos;
-            if at > 0 && (is_late || done.bytes > WRITTEN_BYTES_MAX) {
+            if at > 0 && (is_late || done.effects.bytes > WRITTEN_BYTES_MAX) {
                 break;
             }
             let draft = self.import_draft(container, partition, import, document);
