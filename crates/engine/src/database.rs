@@ -24,7 +24,7 @@ use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
-use crate::query::{Crew, Memo, Tries};
+use crate::query::{Crew, ResultCache, Tries};
 use crate::resources::fresh_etag;
 use crate::script_runtime::ScriptRuntime;
 use crate::throughput::{Budgets, ThroughputMode};
@@ -40,7 +40,7 @@ pub struct Database {
     pub(crate) moves: Moves,
     pub(crate) queries: QueryLog,
     pub(crate) crew: Crew,
-    pub(crate) memo: Arc<Memo>,
+    pub(crate) cache: Arc<ResultCache>,
     pub(crate) tries: Tries,
     /// How many operations were answered.
     pub(crate) answered: AtomicU64,
@@ -143,13 +143,10 @@ pub struct QuerySettings {
     pub sample_items: u64,
     /// Different rows of a DISTINCT.
     pub distinct_rows_max: usize,
-    /// Bytes of the sets of items that are kept for the next query with the same filter, and again
-    /// of the columns that are kept for the next that groups or sums up.
-    pub memo_bytes_max: usize,
-    /// Entries of the index that finding such a set or column took at least.
-    pub memo_entries_min: u64,
-    /// Bytes of the ways to items that are kept for the next query that finds the same items.
-    pub pointer_bytes_max: usize,
+    /// Bytes of the result cache: sets of items, columns and the like that queries found.
+    pub cache_bytes_max: usize,
+    /// What took fewer entries of an index to find is not cached.
+    pub cache_entries_min: u64,
     /// Partitions asked at once.
     pub parallelism: usize,
     /// For so long a query asks its partitions one after the other. To wake another thread up takes
@@ -178,9 +175,8 @@ impl Default for QuerySettings {
             sort_items: 2_000,
             sample_items: 256,
             distinct_rows_max: 1_000_000,
-            memo_bytes_max: 32 << 20,
-            memo_entries_min: 16,
-            pointer_bytes_max: 16 << 20,
+            cache_bytes_max: 96 << 20,
+            cache_entries_min: 16,
             parallelism: 4,
             alone_micros: 150,
             spot_micros: 1_000,
@@ -261,6 +257,7 @@ impl Database {
         let moves = Moves::default();
         // The thread of the request is one of those that work on a query.
         let crew = Crew::new(settings.query.parallelism.saturating_sub(1));
+        let cache = Arc::new(ResultCache::new(settings.query.cache_bytes_max));
         // What is due may have become so before a restart.
         moves.ask_for_a_look();
         Ok(Arc::new(Database {
@@ -273,7 +270,7 @@ impl Database {
             moves,
             queries: QueryLog::default(),
             crew,
-            memo: Arc::default(),
+            cache,
             tries: Tries::default(),
             answered: AtomicU64::new(0),
             turns: Arc::default(),

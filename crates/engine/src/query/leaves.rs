@@ -27,10 +27,10 @@ use partita_query::{Groups, Query, Row, ScopeSettings};
 use partita_storage::Snapshot;
 
 use super::Job;
+use super::cache::ResultCache;
 use super::crew::Shared;
 use super::cursor::Unit;
 use super::leaf::{Budget, End, Leaf, Vain, Watch};
-use super::memo::Memo;
 use super::place_list::PlaceList;
 use super::position::{LeafRow, Position};
 use crate::catalog::Container;
@@ -155,7 +155,7 @@ struct Round {
     explains: bool,
     settings: QuerySettings,
     clock: Arc<dyn Clock>,
-    memo: Arc<Memo>,
+    cache: Arc<ResultCache>,
     started_nanos: u64,
     now_seconds: u64,
     question: Question,
@@ -190,7 +190,7 @@ impl Round {
             explains: job.request.explain,
             settings: settings.clone(),
             clock: Arc::clone(&job.database.clock),
-            memo: Arc::clone(&job.memo),
+            cache: Arc::clone(&job.cache),
             started_nanos,
             now_seconds,
             question,
@@ -268,7 +268,7 @@ impl Round {
             container: &self.container,
             partition,
             view: &*task.view,
-            memo: &self.memo,
+            cache: &self.cache,
             query: &self.query,
             run: self.query.start(&scope),
             restrict: task.unit.range.clone(),

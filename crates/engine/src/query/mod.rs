@@ -14,6 +14,7 @@
 //! - The number of threads changes nothing but the time.
 //! - A query whose result would be wrong or endless is an error, never an approximation.
 
+mod cache;
 mod codec;
 mod compact;
 mod crew;
@@ -22,10 +23,8 @@ mod explain;
 mod inside;
 mod leaf;
 mod leaves;
-mod memo;
 mod page;
 mod place_list;
-mod pointers;
 mod position;
 mod resume;
 mod route;
@@ -45,9 +44,9 @@ use partita_query::{
 };
 use partita_storage::Snapshot;
 
+pub(crate) use self::cache::ResultCache;
 pub(crate) use self::crew::Crew;
 pub(crate) use self::inside::Inside;
-pub(crate) use self::memo::Memo;
 pub(crate) use self::spot::Tries;
 
 use self::compact::Doubt;
@@ -81,7 +80,7 @@ struct Job<'a> {
     /// The partition key, or its beginning, that the request names.
     only: Vec<KeyPart>,
     inside: Option<&'a Inside>,
-    memo: Arc<Memo>,
+    cache: Arc<ResultCache>,
     spot: Spot,
 }
 
@@ -196,7 +195,10 @@ impl Database {
             only: area.only,
             inside,
             // What a transaction sees is nobody else's business.
-            memo: inside.map_or_else(|| Arc::clone(&self.memo), |_| Arc::default()),
+            cache: match inside {
+                Some(_) => Arc::new(ResultCache::new(self.settings.query.cache_bytes_max)),
+                None => Arc::clone(&self.cache),
+            },
             spot,
         };
         let routed_nanos = self.clock.monotonic_nanos();

@@ -123,7 +123,7 @@ pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> R
     let mut lookup = Lookup {
         reader: &mut reader,
         memory: Memory {
-            memo: leaf.memo,
+            cache: leaf.cache,
             at: (leaf.partition.id, leaf.view.lsn()),
             settings: budget.settings,
         },
@@ -567,7 +567,7 @@ impl Leaf<'_> {
                 let epk = self.container.definition.partition_key.epk(&key);
                 keys::head_parts(self.counter(&keys::head(&epk, &key))?).0
             }
-            None => self.memo.items((self.partition.id, self.view.lsn()), || {
+            None => self.cache.items((self.partition.id, self.view.lsn()), || {
                 self.counter(&keys::total(keys::Total::Items))
             })?,
         };

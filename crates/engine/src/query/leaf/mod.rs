@@ -46,11 +46,9 @@ use partita_model::{Clock, EpkRange, Error, KeyPart, Result};
 use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
-pub(super) use self::column::Column;
-pub(super) use self::places::{FirstPlaces, Others};
 pub(super) use self::rid_set::RidSet;
 
-use super::memo::Memo;
+use super::cache::ResultCache;
 use super::place_list::PlaceList;
 use super::position::{LeafRow, Position};
 use crate::catalog::{Container, Partition};
@@ -79,7 +77,7 @@ pub(super) struct Leaf<'a> {
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
     pub(super) view: &'a dyn Snapshot,
-    pub(super) memo: &'a Memo,
+    pub(super) cache: &'a ResultCache,
     pub(super) query: &'a Query,
     pub(super) run: Run<'a>,
     /// Only items whose EPK lies in here.

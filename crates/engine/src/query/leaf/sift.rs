@@ -39,8 +39,8 @@ const LOAD_COST: u64 = 32;
 const ENTRY_COST: u64 = 1;
 /// One of so many items is looked at first, up to `QuerySettings::sample_items`.
 const SAMPLE_SHARE: u64 = 32;
-/// The memory for columns holds several with so many bytes for each item.
-const BYTES_PER_ITEM: u64 = 32;
+/// The cache holds several columns if it has this many bytes for each item.
+const BYTES_PER_ITEM: u64 = 96;
 /// After so many items the time is looked at.
 const LOOKS_MAX: u64 = 4_096;
 
@@ -83,7 +83,7 @@ fn judge(leaf: &Leaf<'_>) -> Result<Option<Judge>> {
     }
     let settings = leaf.budget.settings;
     let reach = leaf.items_in_reach()?;
-    let fits = reach.saturating_mul(BYTES_PER_ITEM) <= settings.memo_bytes_max as u64;
+    let fits = reach.saturating_mul(BYTES_PER_ITEM) <= settings.cache_bytes_max as u64;
     if reach <= settings.scan_items || !fits {
         return Ok(None);
     }
@@ -139,7 +139,7 @@ fn has_no_cell(document: Document<'_>, path: &[IndexStep], longest: usize) -> bo
 /// The columns of a filter, and who has a row in them.
 struct Table {
     columns: Vec<Arc<Column>>,
-    everyone: Option<Arc<crate::query::memo::Known>>,
+    everyone: Option<Arc<crate::query::cache::Known>>,
     reach: u64,
 }
 

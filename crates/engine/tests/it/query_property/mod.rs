@@ -55,7 +55,7 @@ impl World {
             scan_items: 0,
             sort_items: [0, 5, 2_000][random.below(3)],
             sample_items: [0, 0, 256][random.below(3)],
-            memo_entries_min: 1,
+            cache_entries_min: 1,
             alone_micros: [0, 250][random.below(2)],
             ..QuerySettings::default()
         };
