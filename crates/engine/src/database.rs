@@ -24,7 +24,7 @@ use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
-use crate::query::{Crew, ResultCache, Tries};
+use crate::query::{Crew, PreparedQueries, ResultCache, Tries};
 use crate::resources::fresh_etag;
 use crate::script_runtime::ScriptRuntime;
 use crate::throughput::{Budgets, ThroughputMode};
@@ -41,6 +41,7 @@ pub struct Database {
     pub(crate) queries: QueryLog,
     pub(crate) crew: Crew,
     pub(crate) cache: Arc<ResultCache>,
+    pub(crate) prepared: PreparedQueries,
     pub(crate) tries: Tries,
     /// How many operations were answered.
     pub(crate) answered: AtomicU64,
@@ -271,6 +272,7 @@ impl Database {
             queries: QueryLog::default(),
             crew,
             cache,
+            prepared: PreparedQueries::default(),
             tries: Tries::default(),
             answered: AtomicU64::new(0),
             turns: Arc::default(),

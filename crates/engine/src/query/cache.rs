@@ -22,6 +22,7 @@
 //! piece that is used in between moves back to the young.
 
 use std::any::{Any, TypeId};
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher, RandomState};
 use std::ops::Bound;
@@ -84,29 +85,34 @@ impl Cached for IndexIsComplete {}
 
 /// What a database remembers for its queries, up to a number of bytes.
 pub(crate) struct ResultCache {
-    entries: Cache<Name, Entry, Weights>,
+    entries: Cache<Name<KeyRange>, Entry, Weights>,
     entry_bytes_max: usize,
     pub(super) pointers: Pointers,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Name {
+/// The range is borrowed in questions and owned in the cache.
+#[derive(PartialEq, Eq)]
+struct Name<R> {
     partition: PartitionId,
     kind: TypeId,
-    range: KeyRange,
+    range: R,
 }
 
-/// A name with a borrowed range. Hashes as [`Name`] does: its fields are the same, in the same
-/// order.
-#[derive(Hash)]
-struct NameRef<'r> {
-    partition: PartitionId,
-    kind: TypeId,
-    range: &'r KeyRange,
+/// By the parts that tell most entries apart: every query hashes several names for each partition.
+impl<R: Borrow<KeyRange>> Hash for Name<R> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let range = self.range.borrow();
+        state.write_u64(self.partition.0);
+        for bound in [&range.start, &range.end] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                state.write(key);
+            }
+        }
+    }
 }
 
-impl Equivalent<Name> for NameRef<'_> {
-    fn equivalent(&self, name: &Name) -> bool {
+impl Equivalent<Name<KeyRange>> for Name<&KeyRange> {
+    fn equivalent(&self, name: &Name<KeyRange>) -> bool {
         self.partition == name.partition && self.kind == name.kind && *self.range == name.range
     }
 }
@@ -121,8 +127,8 @@ struct Entry {
 #[derive(Clone)]
 struct Weights;
 
-impl Weighter<Name, Entry> for Weights {
-    fn weight(&self, _: &Name, entry: &Entry) -> u64 {
+impl Weighter<Name<KeyRange>, Entry> for Weights {
+    fn weight(&self, _: &Name<KeyRange>, entry: &Entry) -> u64 {
         entry.bytes as u64
     }
 }
@@ -152,7 +158,7 @@ impl ResultCache {
         (partition, lsn): (PartitionId, Lsn),
         range: &KeyRange,
     ) -> Option<Arc<T>> {
-        let name = NameRef { partition, kind: TypeId::of::<T>(), range };
+        let name = Name { partition, kind: TypeId::of::<T>(), range };
         let entry = self.entries.get(&name).filter(|entry| entry.lsn == lsn)?;
         entry.value.downcast().ok()
     }
@@ -278,7 +284,7 @@ impl<K: AsRef<[u8]>> FromIterator<K> for KeyList {
 /// Spreads numbers that are given one after the other. Nobody outside chooses them, so it need not
 /// withstand anybody.
 #[derive(Default)]
-struct NumberHasher(u64);
+pub(super) struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {

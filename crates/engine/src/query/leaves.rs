@@ -15,7 +15,7 @@
 //! began to ask one of them finishes it in vain.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -276,6 +276,7 @@ impl Round {
             hint: self.hint,
             explains: self.explains,
             vain: Vain::default(),
+            items_in_reach: OnceCell::new(),
             want: usize::MAX,
             budget: Budget {
                 settings: &self.settings,

@@ -1,12 +1,13 @@
 //! Queries over the items of a container.
 //!
-//! **The life of a page.** `mod.rs` parses the query (`partita_query`) and resolves its container →
-//! `route.rs` finds the partitions to ask and decides whether the server may answer at all →
-//! `token.rs` and `cursor.rs` tell where the page before ended → `stream.rs` brings the rows of all
-//! partitions in order, asking several at once (`leaves.rs`), each of which finds and evaluates its
-//! items (`leaf/`) → `page.rs` applies DISTINCT, OFFSET, LIMIT and TOP and stops in time →
-//! `token.rs` writes down where. What it took goes into the report (`explain.rs`). `spot.rs` is the
-//! way around the pool for queries that take little time.
+//! **The life of a page.** `mod.rs` resolves the container → `prepared.rs` has the query parsed and
+//! lowered (`partita_query`), or does so now → `route.rs` finds the partitions to ask and decides
+//! whether the server may answer at all → `token.rs` and `cursor.rs` tell where the page before
+//! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
+//! (`leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
+//! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. What it took
+//! goes into the report (`explain.rs`). `spot.rs` is the way around the pool for queries that take
+//! little time.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -26,6 +27,7 @@ mod leaves;
 mod page;
 mod place_list;
 mod position;
+mod prepared;
 mod resume;
 mod route;
 mod settle;
@@ -47,6 +49,7 @@ use partita_storage::Snapshot;
 pub(crate) use self::cache::ResultCache;
 pub(crate) use self::crew::Crew;
 pub(crate) use self::inside::Inside;
+pub(crate) use self::prepared::PreparedQueries;
 pub(crate) use self::spot::Tries;
 
 use self::compact::Doubt;
@@ -54,6 +57,7 @@ use self::cursor::{Cursor, Progress};
 use self::leaf::Budget;
 use self::page::Page;
 use self::position::{Order, SortPosition};
+use self::prepared::Prepared;
 use self::spot::Spot;
 use self::stream::Stream;
 use self::token::{Binding, Decoded};
@@ -165,13 +169,11 @@ impl Database {
     ) -> Result<Outcome> {
         let started_nanos = self.clock.monotonic_nanos();
         work.usage.queries = 1;
-        let computed = &container.definition.computed_properties;
-        let indexed = container.indexed_computed();
-        let query = Query::parse_indexed(&request.text, &request.parameters, computed, &indexed)?;
+        let prepared = self.prepared.get(container, request)?;
+        let Prepared { query, filter } = &*prepared;
         let compiled_nanos = self.clock.monotonic_nanos();
         let area = area(container, &request.scope)?;
-        let filter = query.partition_filter(&container.definition.partition_key);
-        route::check(container, request, &query, &area, &filter)?;
+        route::check(container, request, query, &area, filter)?;
         let spot = Spot::new(self, work);
         if spot.is_try() && !spot::is_brief(query.facts()) {
             work.given_up = true;
@@ -182,8 +184,8 @@ impl Database {
             database: self,
             container,
             request,
-            query: &query,
-            scope: self.query_scope(container, &query)?,
+            query,
+            scope: self.query_scope(container, query)?,
             budget: Budget {
                 settings: settings.as_ref().unwrap_or(&self.settings.query),
                 clock: &*self.clock,
@@ -202,7 +204,7 @@ impl Database {
             spot,
         };
         let routed_nanos = self.clock.monotonic_nanos();
-        let page = job.run(work, &filter);
+        let page = job.run(work, filter);
         work.given_up = job.spot.is_given_up();
         if work.given_up {
             return Err(given_up());

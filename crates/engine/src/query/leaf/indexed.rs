@@ -562,6 +562,9 @@ impl Leaf<'_> {
 
     /// About how many items the leaf would have to go through in a scan.
     pub(super) fn items_in_reach(&self) -> Result<u64> {
+        if let Some(items) = self.items_in_reach.get() {
+            return Ok(*items);
+        }
         let items = match self.whole_key() {
             Some(key) => {
                 let epk = self.container.definition.partition_key.epk(&key);
@@ -571,7 +574,7 @@ impl Leaf<'_> {
                 self.counter(&keys::total(keys::Total::Items))
             })?,
         };
-        Ok(u64::try_from(items).unwrap_or(0))
+        Ok(*self.items_in_reach.get_or_init(|| u64::try_from(items).unwrap_or(0)))
     }
 
     /// The partition key, if the leaf is about one.

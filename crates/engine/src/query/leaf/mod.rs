@@ -40,6 +40,7 @@ mod sift;
 mod small_document;
 mod top;
 
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
 use partita_model::{Clock, EpkRange, Error, KeyPart, Result};
@@ -88,6 +89,8 @@ pub(super) struct Leaf<'a> {
     /// The report tells the plan, its indexes and what took the time.
     pub(super) explains: bool,
     pub(super) vain: Vain,
+    /// How many items there are, once somebody asked.
+    pub(super) items_in_reach: OnceCell<u64>,
     /// No more rows than this are of use.
     pub(super) want: usize,
     pub(super) budget: Budget<'a>,

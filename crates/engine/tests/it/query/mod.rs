@@ -7,6 +7,7 @@ mod index;
 mod limits;
 mod merging;
 mod paging;
+mod prepared;
 mod reports;
 mod resuming;
 mod scopes;
