@@ -6,8 +6,8 @@
 //! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
 //! (`leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
 //! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. What it took
-//! goes into the report (`explain.rs`). `spot.rs` is the way around the pool for queries that take
-//! little time.
+//! goes into the report (`explain.rs`). On which threads all this happens is decided in
+//! `scheduler.rs`.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -18,7 +18,6 @@
 mod cache;
 mod codec;
 mod compact;
-mod crew;
 mod cursor;
 mod explain;
 mod inside;
@@ -30,8 +29,8 @@ mod position;
 mod prepared;
 mod resume;
 mod route;
+mod scheduler;
 mod settle;
-mod spot;
 mod stream;
 mod token;
 mod veil;
@@ -47,10 +46,9 @@ use partita_query::{
 use partita_storage::Snapshot;
 
 pub(crate) use self::cache::ResultCache;
-pub(crate) use self::crew::Crew;
 pub(crate) use self::inside::Inside;
 pub(crate) use self::prepared::PreparedQueries;
-pub(crate) use self::spot::Tries;
+pub(crate) use self::scheduler::{Attempt, Scheduler};
 
 use self::compact::Doubt;
 use self::cursor::{Cursor, Progress};
@@ -58,7 +56,6 @@ use self::leaf::Budget;
 use self::page::Page;
 use self::position::{Order, SortPosition};
 use self::prepared::Prepared;
-use self::spot::Spot;
 use self::stream::Stream;
 use self::token::{Binding, Decoded};
 use crate::catalog::Container;
@@ -68,7 +65,7 @@ use crate::op::{ContainerPath, IndexUse, Outcome, PlanQueryRequest, QueryReport,
 use crate::pricing;
 
 /// How often a page is begun when the indexing policy changes under it.
-const ATTEMPTS_MAX: usize = 5;
+const BEGUN_MAX: usize = 5;
 
 /// A page of a query under way: what everybody has to know.
 struct Job<'a> {
@@ -85,7 +82,8 @@ struct Job<'a> {
     only: Vec<KeyPart>,
     inside: Option<&'a Inside>,
     cache: Arc<ResultCache>,
-    spot: Spot,
+    /// None: the query has all the time of its page.
+    attempt: Option<&'a Attempt>,
 }
 
 impl Job<'_> {
@@ -126,20 +124,23 @@ impl Database {
         work: &mut Work<'_>,
         path: &ContainerPath,
         request: &QueryRequest,
+        attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
-        let mut attempts = 1;
+        let mut begun = 1;
         loop {
             let is_outdated = |container: &Arc<Container>| !self.catalog.has_policy_of(container);
-            match self.query_once(work, path, request) {
+            match self.query_once(work, path, request, attempt) {
                 Err(error)
                     if error.kind == ErrorKind::RetryWith
                         && work.container.as_ref().is_some_and(is_outdated)
-                        && attempts < ATTEMPTS_MAX =>
+                        && begun < BEGUN_MAX =>
                 {
-                    attempts += 1;
+                    begun += 1;
                 }
                 result => {
-                    if let (Err(error), false) = (&result, work.given_up) {
+                    if let Err(error) = &result
+                        && !attempt.is_some_and(Attempt::is_given_up)
+                    {
                         self.settle_failed(work, error);
                     }
                     return result;
@@ -154,18 +155,20 @@ impl Database {
         work: &mut Work<'_>,
         path: &ContainerPath,
         request: &QueryRequest,
+        attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
         let container = self.item_container(work, path)?.container;
-        self.query_container(work, &container, request, None)
+        self.query_container(work, &container, request, None, attempt)
     }
 
-    /// A page of a query on a container, possibly inside a transaction.
+    /// A page of a query on a container, possibly inside a transaction or as an inline attempt.
     pub(crate) fn query_container(
         &self,
         work: &mut Work<'_>,
         container: &Arc<Container>,
         request: &QueryRequest,
         inside: Option<&Inside>,
+        attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
         let started_nanos = self.clock.monotonic_nanos();
         work.usage.queries = 1;
@@ -174,10 +177,10 @@ impl Database {
         let compiled_nanos = self.clock.monotonic_nanos();
         let area = area(container, &request.scope)?;
         route::check(container, request, query, &area, filter)?;
-        let spot = Spot::new(self, work);
-        if spot.is_try() && !spot::is_brief(query.facts()) {
-            work.given_up = true;
-            return Err(given_up());
+        if let Some(attempt) = attempt
+            && !scheduler::may_be_brief(query.facts())
+        {
+            return Err(attempt.give_up());
         }
         let settings = inside.map(|inside| inside.limited(&self.settings.query));
         let mut job = Job {
@@ -201,13 +204,14 @@ impl Database {
                 Some(_) => Arc::new(ResultCache::new(self.settings.query.cache_bytes_max)),
                 None => Arc::clone(&self.cache),
             },
-            spot,
+            attempt,
         };
         let routed_nanos = self.clock.monotonic_nanos();
         let page = job.run(work, filter);
-        work.given_up = job.spot.is_given_up();
-        if work.given_up {
-            return Err(given_up());
+        if let Some(attempt) = attempt
+            && attempt.is_given_up()
+        {
+            return Err(attempt.give_up());
         }
         if inside.is_none() {
             self.queries.note(container, request);
@@ -275,11 +279,6 @@ fn index_use(index: IndexSpec) -> IndexUse {
         IndexSpec::Composite(paths) => (paths, true),
     };
     IndexUse { paths, composite, precise: true }
-}
-
-/// Nobody hears of this: the query is executed elsewhere.
-fn given_up() -> Error {
-    Error::timeout("The query takes longer than others can wait")
 }
 
 /// The query language counts time in units of 100 ns.

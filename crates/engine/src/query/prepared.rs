@@ -1,8 +1,8 @@
 //! Prepared queries: a text is parsed, checked and lowered once, not for every page.
 //!
 //! The pages of a query, queries that come again, and an attempt that was given up inline and runs
-//! in the pool (`spot.rs`) find here what the first of them prepared: the lowered query and its
-//! filter on partition keys. What a text means depends on its parameters and on the container's
+//! in the pool (`scheduler.rs`) find here what the first of them prepared: the lowered query and
+//! its filter on partition keys. What a text means depends on its parameters and on the container's
 //! computed properties and indexes. So an entry is named by all of these: the container by its
 //! resource id, which no other container ever gets, and by the LSN of its record in the catalog,
 //! which every change of the container moves on. No entry is ever wrong, and none is removed by
@@ -242,6 +242,18 @@ mod tests {
         done(&database, replace);
         assert!(!Arc::ptr_eq(&first, &get(&container(&database))));
         assert!(Arc::ptr_eq(&first, &get(&before)), "whoever began before goes on as before");
+    }
+
+    #[test]
+    fn an_attempt_that_is_given_up_leaves_its_query_prepared() {
+        let database = database();
+        let path = ContainerPath { database: "d".into(), container: "c".into() };
+        let query = Box::new(QueryRequest::new("SELECT DISTINCT c.a FROM c"));
+        let op = Op::Query { container: path, query };
+        assert!(database.try_inline(&op, &Context::default()).is_none());
+        assert_eq!(database.prepared.entries.len(), 1);
+        done(&database, op);
+        assert_eq!(database.prepared.entries.len(), 1);
     }
 
     #[test]

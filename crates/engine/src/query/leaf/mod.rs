@@ -116,7 +116,8 @@ pub(super) struct Budget<'a> {
     pub(super) watch: Option<&'a Watch<'a>>,
 }
 
-/// Hears of the time, in the clock's nanoseconds; true if there is no more of it.
+/// Called with the current time, in the clock's nanoseconds; returns true once the deadline has
+/// passed.
 pub(super) type Watch<'a> = dyn Fn(u64) -> bool + 'a;
 
 impl Budget<'_> {

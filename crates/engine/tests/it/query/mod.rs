@@ -4,6 +4,7 @@ mod access;
 mod computed;
 mod first_places;
 mod index;
+mod inline;
 mod limits;
 mod merging;
 mod paging;
@@ -14,7 +15,6 @@ mod scopes;
 mod serving;
 mod short_tokens;
 mod sifting;
-mod spot;
 mod tokens;
 mod visibility;
 

@@ -5,8 +5,6 @@ use partita_model::Value;
 
 use super::*;
 
-const KEY_PK: &str = r#""partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}"#;
-
 fn replace(bench: &Bench, fields: &str) {
     let body = json(&format!(r#"{{"id":"c",{KEY_PK},{fields}}}"#));
     let replace = Op::ReplaceContainer { container: path(), body, condition: None };
