@@ -61,29 +61,12 @@ pub(crate) struct Work<'a> {
     pub(crate) admitted: Vec<PartitionId>,
     /// What its scripts logged.
     pub(crate) log: Option<String>,
-    /// A query that is tried on the spot is given up then.
-    pub(crate) spot_until_nanos: Option<u64>,
-    /// A query is likely to take long enough to share its work from the beginning.
-    pub(crate) shares_at_once: bool,
-    pub(crate) given_up: bool,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
         let (usage, parts) = (Usage::default(), Charge::default());
         let (container, served, admitted, log) = (None, None, Vec::new(), None);
-        let (spot_until_nanos, shares_at_once, given_up) = (None, false, false);
-        Work {
-            context,
-            usage,
-            parts,
-            container,
-            served,
-            admitted,
-            log,
-            spot_until_nanos,
-            shares_at_once,
-            given_up,
-        }
+        Work { context, usage, parts, container, served, admitted, log }
     }
 }

@@ -8,7 +8,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use partita_model::{
     Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind, limits,
@@ -24,7 +23,7 @@ use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
-use crate::query::{Crew, Memo, Tries};
+use crate::query::{PreparedQueries, ResultCache, Scheduler};
 use crate::resources::fresh_etag;
 use crate::script_runtime::ScriptRuntime;
 use crate::throughput::{Budgets, ThroughputMode};
@@ -41,11 +40,9 @@ pub struct Database {
     pub(crate) jobs: Jobs,
     pub(crate) moves: Moves,
     pub(crate) queries: QueryLog,
-    pub(crate) crew: Crew,
-    pub(crate) memo: Arc<Memo>,
-    pub(crate) tries: Tries,
-    /// How many operations were answered.
-    pub(crate) answered: AtomicU64,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) cache: Arc<ResultCache>,
+    pub(crate) prepared: PreparedQueries,
     pub(crate) turns: Arc<Turns>,
     /// Which scripts exceeded their limits lately.
     pub(crate) overruns: Arc<Overruns>,
@@ -149,23 +146,20 @@ pub struct QuerySettings {
     pub sample_items: u64,
     /// Different rows of a DISTINCT.
     pub distinct_rows_max: usize,
-    /// Bytes of the sets of items that are kept for the next query with the same filter, and again
-    /// of the columns that are kept for the next that groups or sums up.
-    pub memo_bytes_max: usize,
-    /// Entries of the index that finding such a set or column took at least.
-    pub memo_entries_min: u64,
-    /// Bytes of the ways to items that are kept for the next query that finds the same items.
-    pub pointer_bytes_max: usize,
+    /// Bytes of the result cache: sets of items, columns and the like that queries found.
+    pub cache_bytes_max: usize,
+    /// What took fewer entries of an index to find is not cached.
+    pub cache_entries_min: u64,
     /// Partitions asked at once.
     pub parallelism: usize,
-    /// For so long a query asks its partitions one after the other. To wake another thread up takes
-    /// longer than most queries do.
-    pub alone_micros: u64,
-    /// For so long a query is tried where its request came in, before it is handed to a thread that
-    /// nobody else waits for. 0: it is not tried.
-    pub spot_micros: u64,
+    /// A query runs on one thread for this long before it calls helper threads. To wake one up
+    /// takes longer than most queries do.
+    pub helpers_after_micros: u64,
+    /// The deadline of an inline attempt: of running a query on the thread of its request before it
+    /// is handed to the pool. 0: queries are not attempted inline.
+    pub inline_micros: u64,
     /// The same while no other operation is answered in the meantime.
-    pub spot_quiet_micros: u64,
+    pub inline_quiet_micros: u64,
     /// Bytes of a continuation when the client does not say.
     pub token_bytes_max: usize,
 }
@@ -185,13 +179,12 @@ impl Default for QuerySettings {
             sort_items: 2_000,
             sample_items: 256,
             distinct_rows_max: 1_000_000,
-            memo_bytes_max: 32 << 20,
-            memo_entries_min: 16,
-            pointer_bytes_max: 16 << 20,
+            cache_bytes_max: 96 << 20,
+            cache_entries_min: 16,
             parallelism: 4,
-            alone_micros: 150,
-            spot_micros: 1_000,
-            spot_quiet_micros: 5_000,
+            helpers_after_micros: 150,
+            inline_micros: 1_000,
+            inline_quiet_micros: 5_000,
             token_bytes_max: 4 << 10,
         }
     }
@@ -267,8 +260,8 @@ impl Database {
         let catalog = CatalogStore::open(kept, ticking, budgets, shown, &*entropy)?;
         let process = entropy.next_u64();
         let moves = Moves::default();
-        // The thread of the request is one of those that work on a query.
-        let crew = Crew::new(settings.query.parallelism.saturating_sub(1));
+        let scheduler = Scheduler::new(settings.query.parallelism);
+        let cache = Arc::new(ResultCache::new(settings.query.cache_bytes_max));
         // What is due may have become so before a restart.
         moves.ask_for_a_look();
         Ok(Arc::new(Database {
@@ -281,10 +274,9 @@ impl Database {
             jobs: Jobs::default(),
             moves,
             queries: QueryLog::default(),
-            crew,
-            memo: Arc::default(),
-            tries: Tries::default(),
-            answered: AtomicU64::new(0),
+            scheduler,
+            cache,
+            prepared: PreparedQueries::default(),
             turns: Arc::default(),
             overruns: Arc::default(),
         }))
@@ -315,7 +307,7 @@ impl Database {
 
     /// What an operation answers.
     pub(crate) fn reply(&self, work: Work<'_>, result: Result<Outcome>) -> Reply {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.scheduler.note_answer();
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
         let Work { served, container, log, .. } = work;
@@ -366,7 +358,7 @@ impl Database {
                 self.list_items(work, &container, &scope, &page)
             }
             Op::ReadChanges { container, request } => self.read_changes(work, &container, &request),
-            Op::Query { container, query } => self.query(work, &container, &query),
+            Op::Query { container, query } => self.query(work, &container, &query, None),
             Op::PlanQuery { container, query } => self.plan_query(work, &container, &query),
             Op::Batch { container, operations, mode } => {
                 self.run_batch(work, &container, operations, mode).await

@@ -422,7 +422,7 @@ impl NoSqlDoor {
             Runs::UntilItWaits => return self.begin_in_pool(op, context).await,
             Runs::Briefly => JobLength::Brief,
             Runs::InPool => JobLength::Long,
-            Runs::OnTheSpot => match self.database.answer_on_the_spot(&op, &context) {
+            Runs::TryInline => match self.database.try_inline(&op, &context) {
                 Some(reply) => return Ok(reply),
                 None => JobLength::Long,
             },

@@ -27,12 +27,9 @@ pub(crate) const DEFAULT_PORT: u16 = 8081;
 
 const DEFAULT_DATA_DIR: &str = "./partita-data";
 
-/// One byte for ways to items for so many of the store's cache.
-const WAYS_SHARE: u64 = 16;
-
-/// The same for sets of items, and again for columns: with less, a query over ten million items
-/// reads anew each time what it could remember.
-const MEMO_SHARE: u64 = 8;
+/// Eighths of the store's cache that the result cache of queries gets: with less, a query over ten
+/// million items reads anew each time what it could remember.
+const RESULT_CACHE_EIGHTHS: u64 = 3;
 
 /// A server as it was asked for.
 #[derive(Debug)]
@@ -171,15 +168,14 @@ fn engine(args: &ServeArgs) -> EngineSettings {
     }
 }
 
-/// What queries remember, which saves reads of the store, gets a part of what its cache gets.
+/// The result cache, which saves reads of the store, gets a part of what the store's cache gets.
 fn query(args: &ServeArgs) -> QuerySettings {
     let usual = QuerySettings::default();
     let cache_bytes = args.cache_mb.unwrap_or_default().saturating_mul(1024 * 1024);
-    let part = |share: u64| usize::try_from(cache_bytes / share).unwrap_or(usize::MAX);
+    let part = usize::try_from(cache_bytes / 8 * RESULT_CACHE_EIGHTHS).unwrap_or(usize::MAX);
     QuerySettings {
         parallelism: parallelism(),
-        memo_bytes_max: part(MEMO_SHARE).max(usual.memo_bytes_max),
-        pointer_bytes_max: part(WAYS_SHARE).max(usual.pointer_bytes_max),
+        cache_bytes_max: part.max(usual.cache_bytes_max),
         ..usual
     }
 }
@@ -313,15 +309,13 @@ mod tests {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
 
     #[test]
-    fn what_queries_remember_grows_with_the_cache() {
+    fn the_result_cache_grows_with_the_cache_of_the_store() {
         let usual = QuerySettings::default();
-        for (megabytes, memo, ways) in [
-            ("1", usual.memo_bytes_max, usual.pointer_bytes_max),
-            ("256", usual.memo_bytes_max, usual.pointer_bytes_max),
-            ("4096", 512 << 20, 256 << 20),
-        ] {
+        for (megabytes, bytes) in
+            [("1", usual.cache_bytes_max), ("256", usual.cache_bytes_max), ("4096", 1536 << 20)]
+        {
             let query = config(&["--cache-mb", megabytes]).unwrap().engine.query;
-            assert_eq!((query.memo_bytes_max, query.pointer_bytes_max), (memo, ways));
+            assert_eq!(query.cache_bytes_max, bytes);
         }
     }
 

@@ -92,7 +92,7 @@ pub enum Direction {
 }
 
 /// A range of keys within a space.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     pub start: Bound<Vec<u8>>,
     pub end: Bound<Vec<u8>>,

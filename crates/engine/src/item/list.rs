@@ -5,6 +5,8 @@
 //! the server keeps nothing between two pages. Only the price differs: a feed costs a read of what it
 //! returns.
 
+use std::sync::Arc;
+
 use partita_model::{Epk, EpkRange, Error, KeyPart, PartitionKeyHeader, Result, Usage};
 
 use crate::catalog::Container;
@@ -28,12 +30,10 @@ impl Database {
         scope: &Scope,
         page: &PageRequest,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
-        let found = self.all_items(work, &container, scope, limited(page), None);
-        if let Err(error) = &found {
-            self.settle_failed(work, error);
-        }
-        let found = found?;
+        let (container, found) = self.with_policy(work, path, |work, container| {
+            let found = self.all_items(work, container, scope, limited(page), None)?;
+            Ok((Arc::clone(container), found))
+        })?;
         work.usage = usage(&found);
         let charge = pricing::charge(&work.usage, self.consistency(work.context));
         let mut shares = Vec::with_capacity(found.reports.len());
@@ -51,7 +51,7 @@ impl Database {
     pub(super) fn list_logical(
         &self,
         work: &mut Work<'_>,
-        container: &std::sync::Arc<Container>,
+        container: &Arc<Container>,
         key: PartitionKeyHeader,
         page: &PageRequest,
         inside: &Inside,

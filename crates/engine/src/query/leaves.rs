@@ -1,46 +1,32 @@
-//! Asking partitions, several at a time.
+//! What a page asks of its units of work, and what one answers.
 //!
-//! A round asks some units of work the same question. Each is answered from a view of its
-//! partition that is taken when the round begins and let go when it ends. Up to
-//! `QuerySettings::parallelism` threads share the units (`crew.rs`), in their order; the answers
-//! come back in the order of the units, and the first error in that order wins, so the threads
-//! change nothing but the time.
+//! A round asks some units the same question. Each is answered from a view of its partition that
+//! is taken when the round begins and let go when it ends. Which threads do it is the scheduler's
+//! business (`scheduler.rs`): what they need to know is in [`Asked`], and a [`Task`] is one unit
+//! with its view.
 //!
-//! Most rounds are over before another thread has woken up. So a round begins on the thread of its
-//! query, and calls others only when that has taken a while: at a look at the clock, between two
-//! units or in the middle of one. Only queries that are known to take longer, or are not even tried
-//! on the spot (`spot.rs`), call them at once.
-//!
-//! If a page takes the units in turn, those behind the one that fills it need not be asked. Who
-//! began to ask one of them finishes it in vain.
+//! If a page takes the units in turn, those behind the one that fills it need not be asked
+//! ([`Enough`]). A thread that has begun one of them finishes it in vain.
 
-use std::any::Any;
-use std::cell::Cell;
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
 use partita_model::{Clock, Error, KeyPart, Result};
 use partita_query::{Groups, Query, Row, ScopeSettings};
 use partita_storage::Snapshot;
 
 use super::Job;
-use super::crew::Shared;
+use super::cache::ResultCache;
 use super::cursor::Unit;
 use super::leaf::{Budget, End, Leaf, Vain, Watch};
-use super::memo::Memo;
 use super::place_list::PlaceList;
 use super::position::{LeafRow, Position};
+use super::scheduler;
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::QuerySettings;
 use crate::op::{LeafReport, PlanHint};
-
-/// How often a query looks whether its hands are done, before it sleeps. If nobody else wants the
-/// processor, a look takes half a microsecond.
-const LOOKS: usize = 64;
 
 /// What is asked of every unit.
 #[derive(Clone, Copy)]
@@ -76,7 +62,7 @@ pub(super) struct Answer {
 }
 
 /// A unit with the view that it is answered from.
-struct Task {
+pub(super) struct Task {
     unit: Unit,
     after: Option<Position>,
     places: PlaceList,
@@ -96,9 +82,9 @@ pub(super) fn ask(
         let view = job.open(work, unit.partition)?;
         let after = after.cloned();
         let places = PlaceList::default();
-        tasks.push(Some(Task { unit: (*unit).clone(), after, places, view }));
+        tasks.push(Task { unit: (*unit).clone(), after, places, view });
     }
-    run(job, question, tasks)
+    scheduler::run(job, Asked::new(job, question), tasks)
 }
 
 /// Asks units for the rows of places that they gave, on the views that have them.
@@ -106,47 +92,20 @@ pub(super) fn ask_rows_at(
     job: &Job<'_>,
     places: Vec<(&Unit, Box<dyn Snapshot>, PlaceList)>,
 ) -> Result<Vec<Answer>> {
-    let task = |(unit, view, places): (&Unit, Box<dyn Snapshot>, PlaceList)| {
-        Some(Task { unit: unit.clone(), after: None, places, view })
+    let task = |(unit, view, places): (&Unit, Box<dyn Snapshot>, PlaceList)| Task {
+        unit: unit.clone(),
+        after: None,
+        places,
+        view,
     };
-    run(job, Question::RowsAt, places.into_iter().map(task).collect())
+    let asked = Asked::new(job, Question::RowsAt);
+    scheduler::run(job, asked, places.into_iter().map(task).collect())
 }
 
-fn run(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Result<Vec<Answer>> {
-    let settings = job.budget.settings;
-    let hands = Cell::new(settings.parallelism.min(tasks.len()).saturating_sub(1));
-    // What was tried in vain, or not at all, is likely to take long.
-    let takes_long = job.spot.shares_at_once || !job.spot.is_try() && settings.spot_micros > 0;
-    let alone_micros = if takes_long { 0 } else { settings.alone_micros };
-    let alone_until_nanos = job.budget.started_nanos + alone_micros * 1_000;
-    let round = Arc::new(Round::new(job, question, tasks));
-    let watch = |now_nanos: u64| {
-        if job.spot.is_over(now_nanos, &job.database.answered) {
-            return true;
-        }
-        if hands.get() > 0 && now_nanos >= alone_until_nanos {
-            let shared: Arc<dyn Shared> = Arc::clone(&round) as Arc<dyn Shared>;
-            job.database.crew.call(hands.take(), &shared);
-        }
-        false
-    };
-    round.take_part(Some(&watch));
-    if !job.spot.is_try() {
-        return round.answers();
-    }
-    // Others wait for this thread: it does not wait for hands that are held up.
-    if !round.is_done_within(Duration::from_micros(settings.spot_micros)) {
-        job.spot.give_up();
-    }
-    match job.spot.is_given_up() {
-        true => Err(super::given_up()),
-        false => round.answers(),
-    }
-}
-
-/// A round under way, as all of its threads see it. It owns what they need: a hand may look at it
-/// when the query has long been answered.
-struct Round {
+/// What a round asks of every unit, and all that a thread needs to answer: it may be at work when
+/// the query has long been answered.
+pub(super) struct Asked {
+    question: Question,
     container: Arc<Container>,
     query: Query,
     scope: ScopeSettings,
@@ -154,34 +113,17 @@ struct Round {
     hint: PlanHint,
     explains: bool,
     settings: QuerySettings,
-    clock: Arc<dyn Clock>,
-    memo: Arc<Memo>,
+    pub(super) clock: Arc<dyn Clock>,
+    cache: Arc<ResultCache>,
     started_nanos: u64,
     now_seconds: u64,
-    question: Question,
-    state: Mutex<State>,
-    idle: Condvar,
 }
 
-struct State {
-    /// Those that nobody has begun with are there.
-    tasks: Vec<Option<Task>>,
-    /// The first that nobody has begun with.
-    next: usize,
-    running: usize,
-    answers: Vec<Option<Result<Answer>>>,
-    /// So many units from the first on have answered, with so many rows and bytes.
-    complete: usize,
-    rows: usize,
-    bytes: usize,
-    panic: Option<Box<dyn Any + Send>>,
-}
-
-impl Round {
-    fn new(job: &Job<'_>, question: Question, tasks: Vec<Option<Task>>) -> Round {
+impl Asked {
+    fn new(job: &Job<'_>, question: Question) -> Asked {
         let Budget { settings, started_nanos, now_seconds, .. } = job.budget;
-        let answers = tasks.iter().map(|_| None).collect();
-        Round {
+        Asked {
+            question,
             container: Arc::clone(job.container),
             query: job.query.clone(),
             scope: job.scope.clone(),
@@ -190,66 +132,26 @@ impl Round {
             explains: job.request.explain,
             settings: settings.clone(),
             clock: Arc::clone(&job.database.clock),
-            memo: Arc::clone(&job.memo),
+            cache: Arc::clone(&job.cache),
             started_nanos,
             now_seconds,
-            question,
-            state: Mutex::new(State {
-                tasks,
-                next: 0,
-                running: 0,
-                answers,
-                complete: 0,
-                rows: 0,
-                bytes: 0,
-                panic: None,
-            }),
-            idle: Condvar::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// When the answers of the first units are enough.
+    pub(super) fn enough(&self) -> Enough {
+        let limit = match self.question {
+            Question::Rows { want, bytes_max, in_turn: true } => Some((want, bytes_max)),
+            Question::Rows { .. }
+            | Question::Places { .. }
+            | Question::RowsAt
+            | Question::Groups => None,
+        };
+        Enough { limit, rows: 0, bytes: 0 }
     }
 
-    /// Are the hands that have begun done soon? To sleep and to be woken up takes longer than most
-    /// units do, so it is looked for a while, giving way to all others.
-    fn is_soon_done(&self) -> bool {
-        (0..LOOKS).any(|_| {
-            let is_done = self.lock().running == 0;
-            if !is_done {
-                thread::yield_now();
-            }
-            is_done
-        })
-    }
-
-    /// Waits for the hands that have begun, but not for long. False if some are not done.
-    fn is_done_within(&self, wait: Duration) -> bool {
-        if self.is_soon_done() {
-            return true;
-        }
-        let is_running = |state: &mut State| state.running > 0;
-        let waited = self.idle.wait_timeout_while(self.lock(), wait, is_running);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-
-    /// Waits for the hands that have begun, and takes what was answered.
-    fn answers(&self) -> Result<Vec<Answer>> {
-        self.is_soon_done();
-        let mut state = self.lock();
-        while state.running > 0 {
-            state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.tasks.clear();
-        if let Some(panic) = state.panic.take() {
-            drop(state);
-            resume_unwind(panic);
-        }
-        std::mem::take(&mut state.answers).into_iter().map_while(|answer| answer).collect()
-    }
-
-    fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
+    /// Answers one unit.
+    pub(super) fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
         let partition = self
             .container
             .partitions
@@ -268,7 +170,7 @@ impl Round {
             container: &self.container,
             partition,
             view: &*task.view,
-            memo: &self.memo,
+            cache: &self.cache,
             query: &self.query,
             run: self.query.start(&scope),
             restrict: task.unit.range.clone(),
@@ -278,7 +180,7 @@ impl Round {
             hint: self.hint,
             explains: self.explains,
             vain: Vain::default(),
-            reach: Cell::new(None),
+            items_in_reach: OnceCell::new(),
             want: usize::MAX,
             budget: Budget {
                 settings: &self.settings,
@@ -296,79 +198,21 @@ impl Round {
     }
 }
 
-impl Round {
-    /// Answers one unit after the other, until none is left.
-    fn take_part(&self, watch: Option<&Watch<'_>>) {
-        loop {
-            let is_over = watch.is_some_and(|watch| watch(self.clock.monotonic_nanos()));
-            let (at, task) = {
-                let mut state = self.lock();
-                if is_over {
-                    state.stop();
-                }
-                let Some((at, task)) = state.begin() else { return };
-                (at, task)
-            };
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(task, watch)));
-            let mut state = self.lock();
-            match answered {
-                Ok(answer) => state.take(at, answer, self.question),
-                Err(panic) => {
-                    state.panic = Some(panic);
-                    state.stop();
-                }
-            }
-            state.running -= 1;
-            if state.running == 0 {
-                self.idle.notify_all();
-            }
-            if state.next >= state.tasks.len() {
-                return;
-            }
-        }
-    }
+/// Counts the rows of units that are taken in turn.
+pub(super) struct Enough {
+    /// The rows and bytes that are wanted of all units together. None: every unit is asked.
+    limit: Option<(usize, usize)>,
+    rows: usize,
+    bytes: usize,
 }
 
-impl Shared for Round {
-    fn work(&self) {
-        self.take_part(None);
-    }
-}
-
-impl State {
-    fn begin(&mut self) -> Option<(usize, Task)> {
-        let at = self.next;
-        let task = self.tasks.get_mut(at)?.take()?;
-        self.next += 1;
-        self.running += 1;
-        Some((at, task))
-    }
-
-    /// Nobody begins with another unit.
-    fn stop(&mut self) {
-        self.next = self.tasks.len();
-    }
-
-    fn take(&mut self, at: usize, answer: Result<Answer>, question: Question) {
-        if let Some(slot) = self.answers.get_mut(at) {
-            *slot = Some(answer);
-        }
-        while let Some(Some(answer)) = self.answers.get(self.complete) {
-            self.complete += 1;
-            let is_last = match (answer, question) {
-                (Err(_), _) => true,
-                (Ok(answer), Question::Rows { want, bytes_max, in_turn: true }) => {
-                    self.rows += answer.rows.len();
-                    self.bytes += answer.rows.iter().map(|row| row.row.text.len()).sum::<usize>();
-                    answer.end != End::Exhausted || self.rows >= want || self.bytes >= bytes_max
-                }
-                (Ok(_), _) => false,
-            };
-            if is_last {
-                self.stop();
-                return;
-            }
-        }
+impl Enough {
+    /// With the answer of the next unit: need those behind it not be asked?
+    pub(super) fn is_reached_with(&mut self, answer: &Answer) -> bool {
+        let Some((want, bytes_max)) = self.limit else { return false };
+        self.rows += answer.rows.len();
+        self.bytes += answer.rows.iter().map(|row| row.row.text.len()).sum::<usize>();
+        answer.end != End::Exhausted || self.rows >= want || self.bytes >= bytes_max
     }
 }
 

@@ -1,12 +1,13 @@
 //! Queries over the items of a container.
 //!
-//! **The life of a page.** `mod.rs` parses the query (`partita_query`) and resolves its container →
-//! `route.rs` finds the partitions to ask and decides whether the server may answer at all →
-//! `token.rs` and `cursor.rs` tell where the page before ended → `stream.rs` brings the rows of all
-//! partitions in order, asking several at once (`leaves.rs`), each of which finds and evaluates its
-//! items (`leaf/`) → `page.rs` applies DISTINCT, OFFSET, LIMIT and TOP and stops in time →
-//! `token.rs` writes down where. What it took goes into the report (`explain.rs`). `spot.rs` is the
-//! way around the pool for queries that take little time.
+//! **The life of a page.** `mod.rs` resolves the container → `prepared.rs` has the query parsed and
+//! lowered (`partita_query`), or does so now → `route.rs` finds the partitions to ask and decides
+//! whether the server may answer at all → `token.rs` and `cursor.rs` tell where the page before
+//! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
+//! (`leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
+//! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. What it took
+//! goes into the report (`explain.rs`). On which threads all this happens is decided in
+//! `scheduler.rs`.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -14,29 +15,29 @@
 //! - The number of threads changes nothing but the time.
 //! - A query whose result would be wrong or endless is an error, never an approximation.
 
+mod cache;
 mod codec;
 mod compact;
-mod crew;
 mod cursor;
 mod explain;
 mod inside;
 mod leaf;
 mod leaves;
-mod memo;
 mod page;
 mod place_list;
-mod pointers;
 mod position;
+mod prepared;
 mod resume;
 mod route;
+mod scheduler;
 mod settle;
-mod spot;
 mod stream;
 mod token;
 mod veil;
 
 pub(crate) use self::route::{Area, area};
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
@@ -45,22 +46,22 @@ use partita_query::{
 };
 use partita_storage::Snapshot;
 
-pub(crate) use self::crew::Crew;
+pub(crate) use self::cache::ResultCache;
 pub(crate) use self::inside::Inside;
-pub(crate) use self::memo::Memo;
-pub(crate) use self::spot::Tries;
+pub(crate) use self::prepared::PreparedQueries;
+pub(crate) use self::scheduler::{Attempt, Scheduler};
 
 use self::compact::Doubt;
 use self::cursor::{Cursor, Progress};
 use self::leaf::Budget;
 use self::page::Page;
 use self::position::{Order, SortPosition};
-use self::spot::Spot;
+use self::prepared::Prepared;
 use self::stream::Stream;
 use self::token::{Binding, Decoded};
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
+use crate::database::{Database, QuerySettings};
 use crate::op::{
     ContainerPath, IndexUse, LeafReport, Outcome, PageRequest, PlanQueryRequest, QueryReport,
     QueryRequest, Scope,
@@ -68,7 +69,7 @@ use crate::op::{
 use crate::pricing;
 
 /// How often a page is begun when the indexing policy changes under it.
-const ATTEMPTS_MAX: usize = 5;
+const BEGUN_MAX: usize = 5;
 
 /// The query that a feed is.
 const ALL_ITEMS: &str = "SELECT * FROM c";
@@ -94,8 +95,44 @@ struct Job<'a> {
     /// The partition key, or its beginning, that the request names.
     only: Vec<KeyPart>,
     inside: Option<&'a Inside>,
-    memo: Arc<Memo>,
-    spot: Spot,
+    cache: Arc<ResultCache>,
+    /// None: the query has all the time of its page.
+    attempt: Option<&'a Attempt>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        database: &'a Database,
+        container: &'a Arc<Container>,
+        request: &'a QueryRequest,
+        (query, area): (&'a Query, Area),
+        settings: &'a QuerySettings,
+        inside: Option<&'a Inside>,
+    ) -> Job<'a> {
+        Job {
+            database,
+            container,
+            request,
+            query,
+            scope: ScopeSettings::default(),
+            budget: Budget {
+                settings,
+                clock: &*database.clock,
+                started_nanos: database.clock.monotonic_nanos(),
+                now_seconds: database.now_seconds(),
+                watch: None,
+            },
+            area: area.range,
+            only: area.only,
+            inside,
+            // What a transaction sees is nobody else's business.
+            cache: match inside {
+                Some(_) => Arc::new(ResultCache::new(settings.cache_bytes_max)),
+                None => Arc::clone(&database.cache),
+            },
+            attempt: None,
+        }
+    }
 }
 
 impl Job<'_> {
@@ -136,89 +173,91 @@ impl Database {
         work: &mut Work<'_>,
         path: &ContainerPath,
         request: &QueryRequest,
+        attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
-        let mut attempts = 1;
+        let run = |work: &mut Work<'_>, container: &Arc<Container>| {
+            self.query_container(work, container, request, None, attempt)
+        };
+        let result = self.with_policy_kept(work, path, run);
+        if let Err(error) = &result
+            && !attempt.is_some_and(Attempt::is_given_up)
+        {
+            self.settle_failed(work, error);
+        }
+        result
+    }
+
+    /// Runs something that reads a container by its indexes, again if the indexing policy changes
+    /// meanwhile. Its failure is charged to the partition that was asked first.
+    pub(crate) fn with_policy<T>(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        run: impl FnMut(&mut Work<'_>, &Arc<Container>) -> Result<T>,
+    ) -> Result<T> {
+        let result = self.with_policy_kept(work, path, run);
+        if let Err(error) = &result {
+            self.settle_failed(work, error);
+        }
+        result
+    }
+
+    fn with_policy_kept<T>(
+        &self,
+        work: &mut Work<'_>,
+        path: &ContainerPath,
+        mut run: impl FnMut(&mut Work<'_>, &Arc<Container>) -> Result<T>,
+    ) -> Result<T> {
+        let mut begun = 1;
         loop {
-            let is_outdated = |container: &Arc<Container>| !self.catalog.has_policy_of(container);
-            match self.query_once(work, path, request) {
+            let container = self.item_container(work, path)?.container;
+            match run(work, &container) {
                 Err(error)
                     if error.kind == ErrorKind::RetryWith
-                        && work.container.as_ref().is_some_and(is_outdated)
-                        && attempts < ATTEMPTS_MAX =>
+                        && !self.catalog.has_policy_of(&container)
+                        && begun < BEGUN_MAX =>
                 {
-                    attempts += 1;
+                    begun += 1;
                 }
-                result => {
-                    if let (Err(error), false) = (&result, work.given_up) {
-                        self.settle_failed(work, error);
-                    }
-                    return result;
-                }
+                result => return result,
             }
         }
     }
 
-    /// A page, unless the container's indexing policy changes meanwhile.
-    fn query_once(
-        &self,
-        work: &mut Work<'_>,
-        path: &ContainerPath,
-        request: &QueryRequest,
-    ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
-        self.query_container(work, &container, request, None)
-    }
-
-    /// A page of a query on a container, possibly inside a transaction.
+    /// A page of a query on a container, possibly inside a transaction or as an inline attempt.
     pub(crate) fn query_container(
         &self,
         work: &mut Work<'_>,
         container: &Arc<Container>,
         request: &QueryRequest,
         inside: Option<&Inside>,
+        attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
         let started_nanos = self.clock.monotonic_nanos();
         work.usage.queries = 1;
-        let computed = &container.definition.computed_properties;
-        let indexed = container.indexed_computed();
-        let query = Query::parse_indexed(&request.text, &request.parameters, computed, &indexed)?;
+        let prepared = self.prepared.get(container, request)?;
+        let Prepared { query, filter } = &*prepared;
         let compiled_nanos = self.clock.monotonic_nanos();
         let area = area(container, &request.scope)?;
-        let filter = query.partition_filter(&container.definition.partition_key);
-        route::check(container, request, &query, &area, &filter)?;
-        let by_row = self.by_row(container, request, (&query, &filter), &area)?;
-        let query = by_row.unwrap_or(query);
-        let spot = Spot::new(self, work);
-        if spot.is_try() && !spot::is_brief(query.facts()) {
-            work.given_up = true;
-            return Err(given_up());
+        route::check(container, request, query, &area, filter)?;
+        let by_row = self.by_row(container, request, (query, filter), &area)?;
+        let query = by_row.as_ref().unwrap_or(query);
+        if let Some(attempt) = attempt
+            && !scheduler::may_be_brief(query.facts())
+        {
+            return Err(attempt.give_up());
         }
-        let settings = inside.map(|inside| inside.limited(&self.settings.query));
-        let mut job = Job {
-            database: self,
-            container,
-            request,
-            query: &query,
-            scope: self.query_scope(container, &query)?,
-            budget: Budget {
-                settings: settings.as_ref().unwrap_or(&self.settings.query),
-                clock: &*self.clock,
-                started_nanos,
-                now_seconds: self.now_seconds(),
-                watch: None,
-            },
-            area: area.range,
-            only: area.only,
-            inside,
-            // What a transaction sees is nobody else's business.
-            memo: inside.map_or_else(|| Arc::clone(&self.memo), |_| Arc::default()),
-            spot,
-        };
+        let settings = self.query_settings(inside);
+        let mut job = Job::new(self, container, request, (query, area), &settings, inside);
+        job.scope = self.query_scope(container, query)?;
+        job.budget.started_nanos = started_nanos;
+        job.attempt = attempt;
         let routed_nanos = self.clock.monotonic_nanos();
-        let page = job.run(work, &filter);
-        work.given_up = job.spot.is_given_up();
-        if work.given_up {
-            return Err(given_up());
+        let page = job.run(work, filter);
+        if let Some(attempt) = attempt
+            && attempt.is_given_up()
+        {
+            return Err(attempt.give_up());
         }
         if inside.is_none() {
             self.queries.note(container, request);
@@ -237,6 +276,14 @@ impl Database {
         Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
     }
 
+    /// The limits of a query; inside a transaction it has no more time than that.
+    fn query_settings(&self, inside: Option<&Inside>) -> Cow<'_, QuerySettings> {
+        match inside {
+            Some(inside) => Cow::Owned(inside.limited(&self.settings.query)),
+            None => Cow::Borrowed(&self.settings.query),
+        }
+    }
+
     /// A page of all items in a part of a container, possibly inside a transaction: those of a query
     /// without a filter. Nobody is charged.
     pub(crate) fn all_items(
@@ -252,26 +299,8 @@ impl Database {
         let scope = scope.clone();
         let request = QueryRequest { scope, page, explain: false, ..QueryRequest::new(ALL_ITEMS) };
         let area = area(container, &request.scope)?;
-        let settings = inside.map(|inside| inside.limited(&self.settings.query));
-        let mut job = Job {
-            database: self,
-            container,
-            request: &request,
-            query,
-            scope: ScopeSettings::default(),
-            budget: Budget {
-                settings: settings.as_ref().unwrap_or(&self.settings.query),
-                clock: &*self.clock,
-                started_nanos: self.clock.monotonic_nanos(),
-                now_seconds: self.now_seconds(),
-                watch: None,
-            },
-            area: area.range,
-            only: area.only,
-            inside,
-            memo: inside.map_or_else(|| Arc::clone(&self.memo), |_| Arc::default()),
-            spot: Spot::new(self, work),
-        };
+        let settings = self.query_settings(inside);
+        let mut job = Job::new(self, container, &request, (query, area), &settings, inside);
         let page = job.run(work, &PartitionFilter::All)?;
         if inside.is_none() {
             job.note_served(work)?;
@@ -355,11 +384,6 @@ fn index_use(index: IndexSpec) -> IndexUse {
         IndexSpec::Composite(paths) => (paths, true),
     };
     IndexUse { paths, composite, precise: true }
-}
-
-/// Nobody hears of this: the query is executed elsewhere.
-fn given_up() -> Error {
-    Error::timeout("The query takes longer than others can wait")
 }
 
 /// The query language counts time in units of 100 ns.

@@ -73,7 +73,7 @@ impl Job<'_> {
 impl Database {
     /// A query that failed after it had begun is for the partition that was asked first. One that
     /// was not admitted costs nothing.
-    pub(crate) fn settle_failed(&self, work: &mut Work<'_>, error: &Error) {
+    pub(super) fn settle_failed(&self, work: &mut Work<'_>, error: &Error) {
         if matches!(error.kind, ErrorKind::Throttled { .. }) {
             work.usage = Usage::default();
             return;

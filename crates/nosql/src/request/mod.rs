@@ -288,7 +288,7 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::Briefly),
         Op::ReadChanges { .. } => ("ReadChanges", Runs::Briefly),
-        Op::Query { .. } => ("Query", Runs::OnTheSpot),
+        Op::Query { .. } => ("Query", Runs::TryInline),
         Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
         Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
         Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
@@ -318,7 +318,7 @@ pub(crate) enum Runs {
     UntilItWaits,
     InPool,
     /// Inline, if it turns out to be brief, else in the pool.
-    OnTheSpot,
+    TryInline,
     /// It waits for scripts, which run in processes of their own.
     Scripts,
 }

@@ -2,7 +2,7 @@
 //!
 //! The terms of a path go from values to items; a column is the same turned around. Each value gets
 //! a number, and each item the number of its value. A column is read from its index once, and is
-//! good for as long as the partition is not written to (`memo.rs`).
+//! good for as long as the partition is not written to (`cache.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ use super::rid_set::RidSet;
 use super::small_document::{is_doubtful, put_text};
 use crate::index;
 use crate::keys;
-use crate::query::memo::Known;
+use crate::query::cache::{Cached, Known};
 
 /// The item has no value.
 pub(super) const UNDEFINED: u32 = 0;
@@ -45,14 +45,15 @@ pub(in crate::query) struct Column {
     pub(in crate::query) entries: u64,
 }
 
-impl Column {
-    /// About how much memory it takes.
-    pub(in crate::query) fn bytes(&self) -> usize {
+impl Cached for Column {
+    fn bytes(&self) -> usize {
         let cells = self.cells.len() * PIECE as usize * size_of::<u32>();
         let values = self.ends.len() * (size_of::<u32>() + size_of::<f64>());
         cells + self.texts.len() + values + self.rids.bytes()
     }
+}
 
+impl Column {
     /// Without values.
     pub(super) fn new() -> Column {
         Column { ends: vec![0], numbers: vec![f64::NAN], ..Column::default() }
@@ -191,14 +192,13 @@ pub(super) fn column(
     let settings = leaf.budget.settings;
     let at = (leaf.partition.id, leaf.view.lsn());
     let range = scalars(&index::path_prefix(path, reader.terms));
-    if let Some(column) = leaf.memo.columns.get(at, &range) {
+    if let Some(column) = leaf.cache.get::<Column>(at, &range) {
         reader.scanned += column.entries;
         return Ok(Some(column));
     }
     let Some(column) = Column::read(reader, path, only)?.map(Arc::new) else { return Ok(None) };
-    if only.is_none() && column.entries >= settings.memo_entries_min {
-        let (kept, bytes) = (Arc::clone(&column), column.bytes());
-        leaf.memo.columns.put(at, &range, kept, bytes, settings.memo_bytes_max);
+    if only.is_none() && column.entries >= settings.cache_entries_min {
+        leaf.cache.put(at, &range, Arc::clone(&column));
     }
     Ok(Some(column))
 }
@@ -208,7 +208,7 @@ pub(super) fn all_rids(leaf: &Leaf<'_>, reader: &mut IndexReader<'_>) -> Result<
     let settings = leaf.budget.settings;
     let at = (leaf.partition.id, leaf.view.lsn());
     let range = keys::all_shape_entries();
-    if let Some(known) = leaf.memo.sets.get(at, &range) {
+    if let Some(known) = leaf.cache.get::<Known>(at, &range) {
         reader.scanned += known.entries;
         return Ok(known);
     }
@@ -219,9 +219,8 @@ pub(super) fn all_rids(leaf: &Leaf<'_>, reader: &mut IndexReader<'_>) -> Result<
         ControlFlow::Continue(())
     })?;
     let known = Arc::new(known);
-    if known.entries >= settings.memo_entries_min {
-        let bytes = known.rids.bytes();
-        leaf.memo.sets.put(at, &range, Arc::clone(&known), bytes, settings.memo_bytes_max);
+    if known.entries >= settings.cache_entries_min {
+        leaf.cache.put(at, &range, Arc::clone(&known));
     }
     Ok(known)
 }

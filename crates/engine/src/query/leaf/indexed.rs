@@ -175,7 +175,7 @@ pub(super) fn look_up(leaf: &mut Leaf<'_>, access: &Access, effort: Effort) -> R
     let mut lookup = Lookup {
         reader: &mut reader,
         memory: Memory {
-            memo: leaf.memo,
+            cache: leaf.cache,
             at: (leaf.partition.id, leaf.view.lsn()),
             settings: budget.settings,
         },
@@ -613,10 +613,10 @@ impl Leaf<'_> {
 
     /// About how many items the leaf would have to go through in a scan.
     pub(super) fn items_in_reach(&self) -> Result<u64> {
-        if let Some(reach) = self.reach.get() {
-            return Ok(reach);
+        if let Some(items) = self.items_in_reach.get() {
+            return Ok(*items);
         }
-        let reach = match self.whole_key() {
+        let items = match self.whole_key() {
             Some(key) => {
                 let epk = self.container.definition.partition_key.epk(&key);
                 count_of(keys::head_parts(self.counter(&keys::head(&epk, &key))?).0)
@@ -629,13 +629,12 @@ impl Leaf<'_> {
                 None => self.items_in_partition()?,
             },
         };
-        self.reach.set(Some(reach));
-        Ok(reach)
+        Ok(*self.items_in_reach.get_or_init(|| items))
     }
 
     /// How many items the partition has.
     pub(super) fn items_in_partition(&self) -> Result<u64> {
-        let items = self.memo.items((self.partition.id, self.view.lsn()), || {
+        let items = self.cache.items((self.partition.id, self.view.lsn()), || {
             self.counter(&keys::total(keys::Total::Items))
         })?;
         Ok(count_of(items))

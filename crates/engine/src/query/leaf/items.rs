@@ -3,7 +3,7 @@
 //! Index entries end in rids. `02 rid → item key` and then the item itself are read in batches, in
 //! the order of the rids; what a query must not see, or what lies outside the leaf's range of keys,
 //! is left out before it is loaded where possible. The keys of items that were found lately, and of
-//! their neighbours, are remembered (`pointers.rs`); they count as if they were read, so that a
+//! their neighbours, are remembered (`cache.rs`); they count as if they were read, so that a
 //! query costs the same whoever asked before.
 
 use std::ops::ControlFlow;
@@ -15,8 +15,8 @@ use partita_storage::{Direction, KeyRange, Space};
 
 use super::Leaf;
 use crate::keys;
+use crate::query::cache::{KeyList, piece_range};
 use crate::query::place_list::PlaceList;
-use crate::query::pointers::{self, KeyList};
 use crate::record::SeenItem;
 
 /// An item that the query may see.
@@ -91,19 +91,18 @@ pub(super) fn keys_if(
 /// The keys of the items with these rids.
 fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<KeyList> {
     leaf.report.entries_scanned += rids.len() as u64;
-    let (partition, pointers) = (leaf.partition.id, &leaf.memo.pointers);
-    let bytes_max = leaf.budget.settings.pointer_bytes_max;
+    let (partition, pointers) = (leaf.partition.id, &leaf.cache.pointers);
     if let Some(known) = pointers.all(partition, rids) {
         return Ok(known);
     }
-    let mut ways = pointers.get(partition, rids, bytes_max);
-    if !ways.unread.is_empty() {
-        for piece in &ways.unread {
+    let mut known = pointers.get(partition, rids);
+    if !known.unread.is_empty() {
+        for piece in &known.unread {
             read_piece(leaf, *piece)?;
         }
-        ways = pointers.get(partition, rids, bytes_max);
+        known = pointers.get(partition, rids);
     }
-    let mut item_keys = ways.keys;
+    let mut item_keys = known.keys;
     let is_unknown = |(_, key): &(&u64, &Option<Vec<u8>>)| key.is_none();
     let unknown: Vec<Vec<u8>> =
         rids.iter().zip(&item_keys).filter(is_unknown).map(|(rid, _)| keys::rid(*rid)).collect();
@@ -118,20 +117,19 @@ fn keys_of(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<KeyList> {
         *key = Some(pointer.value.to_vec());
         fresh.push((*rid, pointer.value));
     }
-    pointers.put(partition, fresh.iter().map(|(rid, key)| (*rid, &**key)), bytes_max);
+    pointers.put(partition, fresh.iter().map(|(rid, key)| (*rid, &**key)));
     Ok(item_keys.into_iter().flatten().collect())
 }
 
 /// Remembers the keys of neighbours.
 fn read_piece(leaf: &Leaf<'_>, piece: u64) -> Result<()> {
     let mut found = Vec::new();
-    let range = pointers::range_of(piece);
+    let range = piece_range(piece);
     leaf.view.walk(Space::Index, &range, Direction::Forward, &mut |key, item_key| {
         found.extend(keys::entry_rid(key).map(|rid| (rid, item_key.to_vec())));
         ControlFlow::Continue(())
     })?;
-    let bytes_max = leaf.budget.settings.pointer_bytes_max;
     let found = found.iter().map(|(rid, key)| (*rid, key.as_slice()));
-    leaf.memo.pointers.put(leaf.partition.id, found, bytes_max);
+    leaf.cache.pointers.put(leaf.partition.id, found);
     Ok(())
 }

@@ -14,7 +14,7 @@ impl Leaf<'_> {
     /// Takes to scanning where the index does not have all items.
     pub(in crate::query) fn mind_left_out(&mut self) -> Result<()> {
         if self.hint == PlanHint::Best
-            && !self.memo.is_complete(self.partition.id, || self.has_all_in_index())?
+            && !self.cache.is_complete(self.partition.id, || self.has_all_in_index())?
         {
             self.hint = PlanHint::ScanOnly;
         }

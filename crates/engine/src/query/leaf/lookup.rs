@@ -23,7 +23,7 @@ use crate::database::QuerySettings;
 use crate::index::{self, ServedPolicy};
 use crate::keys;
 use crate::op::IndexUse;
-use crate::query::memo::{Known, Memo};
+use crate::query::cache::{Known, ResultCache};
 
 /// Beyond this many distinct shapes, asking each of them costs more than it saves.
 const SHAPES_MAX: usize = 4_096;
@@ -80,7 +80,7 @@ impl Intersection {
 /// What was found before, for the partition and the moment that a lookup is about.
 #[derive(Clone, Copy)]
 pub(super) struct Memory<'m> {
-    pub(super) memo: &'m Memo,
+    pub(super) cache: &'m ResultCache,
     pub(super) at: (PartitionId, Lsn),
     pub(super) settings: &'m QuerySettings,
 }
@@ -252,9 +252,9 @@ impl Lookup<'_, '_, '_> {
     /// The items with a value in a range. What is remembered counts as if it were looked at: a
     /// query costs the same whoever asked before.
     fn interval(&mut self, path: &[u8], range: &KeyRange, cost: u64) -> Result<Option<Known>> {
-        let Memory { memo, at, settings } = self.memory;
+        let Memory { cache, at, settings } = self.memory;
         let effort = self.effort;
-        if let Some(known) = memo.sets.get(at, range) {
+        if let Some(known) = cache.get::<Known>(at, range) {
             if let Effort::Selective(most) = effort
                 && exceeds(effort, known.rids.len() + cost)
             {
@@ -275,9 +275,8 @@ impl Lookup<'_, '_, '_> {
         if !ended {
             return Ok(None);
         }
-        if known.entries >= settings.memo_entries_min {
-            let bytes = known.rids.bytes();
-            memo.sets.put(at, range, Arc::new(known.clone()), bytes, settings.memo_bytes_max);
+        if known.entries >= settings.cache_entries_min {
+            cache.put(at, range, Arc::new(known.clone()));
         }
         Ok(Some(known))
     }

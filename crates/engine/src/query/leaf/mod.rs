@@ -40,20 +40,18 @@ mod sift;
 mod small_document;
 mod top;
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
 use partita_model::{Clock, EpkRange, Error, KeyPart, Result};
 use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
-pub(super) use self::column::Column;
 pub(super) use self::indexed::is_answered_by_walk;
-pub(super) use self::places::{FirstPlaces, Others};
 pub(super) use self::rid_set::RidSet;
 pub(super) use self::small_document::is_of_one_value;
 
-use super::memo::Memo;
+use super::cache::ResultCache;
 use super::place_list::PlaceList;
 use super::position::{LeafRow, Position};
 use crate::catalog::{Container, Partition};
@@ -90,7 +88,7 @@ pub(super) struct Leaf<'a> {
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
     pub(super) view: &'a dyn Snapshot,
-    pub(super) memo: &'a Memo,
+    pub(super) cache: &'a ResultCache,
     pub(super) query: &'a Query,
     pub(super) run: Run<'a>,
     /// Only items whose EPK lies in here.
@@ -105,8 +103,8 @@ pub(super) struct Leaf<'a> {
     /// The report tells the plan, its indexes and what took the time.
     pub(super) explains: bool,
     pub(super) vain: Vain,
-    /// How many items a scan would go through, once somebody asked.
-    pub(super) reach: Cell<Option<u64>>,
+    /// How many items there are, once somebody asked.
+    pub(super) items_in_reach: OnceCell<u64>,
     /// No more rows than this are of use.
     pub(super) want: usize,
     pub(super) budget: Budget<'a>,
@@ -132,7 +130,8 @@ pub(super) struct Budget<'a> {
     pub(super) watch: Option<&'a Watch<'a>>,
 }
 
-/// Hears of the time, in the clock's nanoseconds; true if there is no more of it.
+/// Called with the current time, in the clock's nanoseconds; returns true once the deadline has
+/// passed.
 pub(super) type Watch<'a> = dyn Fn(u64) -> bool + 'a;
 
 impl Budget<'_> {

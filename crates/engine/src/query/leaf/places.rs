@@ -33,6 +33,7 @@ use super::{Emit, End, Leaf};
 use crate::index;
 use crate::keys;
 use crate::op::PlanHint;
+use crate::query::cache::Cached;
 use crate::query::place_list::{PlaceAt, PlaceList};
 use crate::query::position::{LeafRow, Order, Position, SortPosition};
 
@@ -40,10 +41,7 @@ use crate::query::position::{LeafRow, Order, Position, SortPosition};
 const SKIP_AFTER: u64 = 128;
 /// Rows of keys that are made at a time.
 const PIECE: usize = 1_000;
-/// What is remembered of items without a scalar may take this part of the bytes for sets.
-const OTHERS_SHARE: usize = 8;
-/// The same of first places, and how many times more of them are worth it than of a set's entries.
-const PLACES_SHARE: usize = 4;
+/// How many times more first places are worth caching than entries of a set.
 const PLACES_TIMES: u64 = 4;
 
 /// Places, and how their walk ended.
@@ -73,7 +71,7 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     let places = PlaceList::new(paths.len());
     let found = Found { order: &order, after, want: leaf.want, once: gives_once(leaf), places };
     let at = (leaf.partition.id, leaf.view.lsn());
-    let memory = Memory { memo: leaf.memo, at, settings: budget.settings };
+    let memory = Memory { cache: leaf.cache, at, settings: budget.settings };
     let mut walk = Walk { reader, memory, found };
     let (reached, composite) = match paths.as_slice() {
         [path] => (walk.by_path(path, values_at(access, path))?, None),
@@ -329,9 +327,9 @@ impl Walk<'_> {
         if self.found.once {
             return self.walk_terms(path, &range, direction);
         }
-        let Memory { memo, at, settings } = self.memory;
+        let Memory { cache, at, settings } = self.memory;
         let name = named(&range, direction);
-        let known = memo.places.get(at, &name);
+        let known = cache.get::<FirstPlaces>(at, &name);
         if let Some(known) = known.filter(|known| known.is_enough(self.found.want)) {
             self.found.places = known.first(self.found.want);
             self.reader.scanned += self.found.places.len() as u64;
@@ -340,12 +338,11 @@ impl Walk<'_> {
         }
         let step = self.walk_terms(path, &range, direction)?;
         let is_clear = step != ControlFlow::Break(Reached::Unclear);
-        let worth = settings.memo_entries_min.saturating_mul(PLACES_TIMES);
+        let worth = settings.cache_entries_min.saturating_mul(PLACES_TIMES);
         if is_clear && self.found.places.len() as u64 >= worth {
             let known =
                 FirstPlaces { places: self.found.places.clone(), is_all: step.is_continue() };
-            let (bytes, bytes_max) = (known.places.bytes(), settings.memo_bytes_max / PLACES_SHARE);
-            memo.places.put(at, &name, Arc::new(known), bytes, bytes_max);
+            cache.put(at, &name, Arc::new(known));
         }
         Ok(step)
     }
@@ -420,17 +417,16 @@ impl Walk<'_> {
     /// The items without a scalar at a path, as far as they are remembered or as shapes tell. What
     /// is remembered counts as if it were read.
     fn others(&mut self, steps: &[IndexStep], path: &[u8]) -> Result<Option<Arc<Others>>> {
-        let Memory { memo, at, settings } = self.memory;
+        let Memory { cache, at, .. } = self.memory;
         let range = scalars(path);
-        if let Some(others) = memo.others.get(at, &range) {
+        if let Some(others) = cache.get::<Others>(at, &range) {
             self.reader.scanned += others.entries;
             return Ok(Some(others));
         }
         let Some(others) = Others::read(&mut self.reader, steps, path)?.map(Arc::new) else {
             return Ok(None);
         };
-        let (kept, bytes) = (Arc::clone(&others), others.shapes.bytes());
-        memo.others.put(at, &range, kept, bytes, settings.memo_bytes_max / OTHERS_SHARE);
+        cache.put(at, &range, Arc::clone(&others));
         Ok(Some(others))
     }
 
@@ -516,10 +512,16 @@ impl Found<'_> {
 
 /// The first places of a range of an index.
 #[derive(Debug)]
-pub(in crate::query) struct FirstPlaces {
+pub(super) struct FirstPlaces {
     places: PlaceList,
     /// There are no more.
     is_all: bool,
+}
+
+impl Cached for FirstPlaces {
+    fn bytes(&self) -> usize {
+        self.places.bytes()
+    }
 }
 
 impl FirstPlaces {
@@ -545,12 +547,18 @@ fn named(range: &KeyRange, direction: Direction) -> KeyRange {
 
 /// The items that have no scalar at a path.
 #[derive(Debug)]
-pub(in crate::query) struct Others {
+pub(super) struct Others {
     shapes: Shapes,
     /// Are there arrays or objects, or items that may have one?
     has_trees: bool,
     /// How many entries of the index were looked at.
     entries: u64,
+}
+
+impl Cached for Others {
+    fn bytes(&self) -> usize {
+        self.shapes.bytes()
+    }
 }
 
 impl Others {

@@ -4,7 +4,7 @@
 //! partition lie densely in a few places: more of them are a bitmap, cut into pieces of 65 536 ids,
 //! of which only those exist that hold one. That is at most a bit per item of the partition and
 //! 8 KB per place, however the ids come in. Copies of a set share its pieces until one changes
-//! them: sets are remembered (`memo.rs`), and most who ask for one only read it.
+//! them: sets are cached (`cache.rs`), and most who ask for one only read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

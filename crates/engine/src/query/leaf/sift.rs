@@ -36,8 +36,8 @@ const PATHS_MAX: usize = 3;
 const ENTRY_COST: u64 = 1;
 /// One of so many items is looked at first, up to `QuerySettings::sample_items`.
 const SAMPLE_SHARE: u64 = 32;
-/// The memory for columns holds several with so many bytes for each item.
-const BYTES_PER_ITEM: u64 = 32;
+/// The cache holds several columns if it has this many bytes for each item.
+const BYTES_PER_ITEM: u64 = 96;
 /// After so many items the time is looked at.
 const LOOKS_MAX: u64 = 4_096;
 
@@ -77,7 +77,7 @@ fn judge(leaf: &Leaf<'_>) -> Result<Option<Judge>> {
     if !leaf.is_whole() || reach < leaf.items_in_partition()? {
         return Ok(None);
     }
-    let fits = reach.saturating_mul(BYTES_PER_ITEM) <= settings.memo_bytes_max as u64;
+    let fits = reach.saturating_mul(BYTES_PER_ITEM) <= settings.cache_bytes_max as u64;
     if reach <= settings.scan_items || !fits {
         return Ok(None);
     }
@@ -133,7 +133,7 @@ fn has_no_cell(document: Document<'_>, path: &[IndexStep], longest: usize) -> bo
 /// The columns of a filter, and who has a row in them.
 pub(super) struct Table {
     pub(super) columns: Vec<Arc<Column>>,
-    everyone: Option<Arc<crate::query::memo::Known>>,
+    everyone: Option<Arc<crate::query::cache::Known>>,
     reach: u64,
 }
 

@@ -9,7 +9,7 @@ use super::*;
 fn bench() -> Bench {
     Bench::with_queries(QuerySettings {
         scan_items: 0,
-        memo_entries_min: 1,
+        cache_entries_min: 1,
         ..QuerySettings::default()
     })
 }

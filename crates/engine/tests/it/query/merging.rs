@@ -73,7 +73,8 @@ fn groups_are_counted_by_top_and_limit() {
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let with_threads = |parallelism| {
-        let settings = QuerySettings { parallelism, alone_micros: 0, ..QuerySettings::default() };
+        let settings =
+            QuerySettings { parallelism, helpers_after_micros: 0, ..QuerySettings::default() };
         let bench = Bench::with_queries(settings);
         fill(&bench, 42_000);
         bench

@@ -5,16 +5,17 @@ mod computed;
 mod creation_order;
 mod first_places;
 mod index;
+mod inline;
 mod limits;
 mod merging;
 mod paging;
+mod prepared;
 mod reports;
 mod resuming;
 mod scopes;
 mod serving;
 mod short_tokens;
 mod sifting;
-mod spot;
 mod tokens;
 mod visibility;
 

@@ -10,7 +10,7 @@ fn bench() -> Bench {
     Bench::with_queries(QuerySettings {
         scan_items: 0,
         sample_items: 0,
-        memo_entries_min: 1,
+        cache_entries_min: 1,
         ..QuerySettings::default()
     })
 }
@@ -220,7 +220,7 @@ fn expired_items_are_not_seen_and_those_that_are_to_stay_out_of_the_index_are() 
 fn what_columns_do_not_have_is_scanned() {
     let bench = Bench::with_queries(QuerySettings {
         scan_items: 0,
-        memo_entries_min: 1,
+        cache_entries_min: 1,
         ..QuerySettings::default()
     });
     bench.make_container(400, KEY_PK);

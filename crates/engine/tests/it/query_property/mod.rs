@@ -55,8 +55,8 @@ impl World {
             scan_items: 0,
             sort_items: [0, 5, 2_000][random.below(3)],
             sample_items: [0, 0, 256][random.below(3)],
-            memo_entries_min: 1,
-            alone_micros: [0, 250][random.below(2)],
+            cache_entries_min: 1,
+            helpers_after_micros: [0, 250][random.below(2)],
             ..QuerySettings::default()
         };
         let benches = [400, 42_000].map(|throughput| {

@@ -239,7 +239,7 @@ impl<'a> Host<'a> {
         self.work.usage = Usage::default();
         let container = self.container();
         let found =
-            self.database.query_container(&mut self.work, container, &request, Some(&inside));
+            self.database.query_container(&mut self.work, container, &request, Some(&inside), None);
         let usage = std::mem::take(&mut self.work.usage);
         self.pay(&usage);
         match found? {

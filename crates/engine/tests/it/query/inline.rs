@@ -1,4 +1,4 @@
-//! Queries that are tried where their requests came in.
+//! Queries that run inline, on the threads of their requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,19 +64,19 @@ fn used(database: &Database) -> (f64, usize) {
 }
 
 #[test]
-fn the_answer_on_the_spot_is_the_answer() {
+fn the_answer_of_an_attempt_is_the_answer() {
     let bench = Bench::new();
     filled(&bench);
     for text in BRIEF {
-        let spot = bench.database.answer_on_the_spot(&query(text), &Context::default());
-        assert_eq!(told(spot.unwrap()), told(bench.run(query(text))), "{text}");
+        let reply = bench.database.try_inline(&query(text), &Context::default());
+        assert_eq!(told(reply.unwrap()), told(bench.run(query(text))), "{text}");
     }
-    let wrong = bench.database.answer_on_the_spot(&query("SELECT"), &Context::default()).unwrap();
+    let wrong = bench.database.try_inline(&query("SELECT"), &Context::default()).unwrap();
     assert_eq!(error(&wrong), error(&bench.run(query("SELECT"))));
 }
 
 #[test]
-fn what_may_take_long_without_a_look_at_the_clock_is_not_tried() {
+fn what_may_take_long_without_a_look_at_the_clock_is_not_attempted() {
     let bench = Bench::new();
     filled(&bench);
     let long = format!("SELECT * FROM c WHERE c.n IN ({}1)", "1,".repeat(1_000));
@@ -89,15 +89,15 @@ fn what_may_take_long_without_a_look_at_the_clock_is_not_tried() {
         "SELECT DISTINCT VALUE c.m FROM c",
         &long,
     ] {
-        let spot = bench.database.answer_on_the_spot(&query(text), &Context::default());
-        assert!(spot.is_none(), "{text}");
+        let reply = bench.database.try_inline(&query(text), &Context::default());
+        assert!(reply.is_none(), "{text}");
     }
     let read = Op::ReadItem { path: item_path("1", r#"["k1"]"#), condition: None };
-    assert!(bench.database.answer_on_the_spot(&read, &Context::default()).is_none());
+    assert!(bench.database.try_inline(&read, &Context::default()).is_none());
 }
 
 #[test]
-fn a_try_that_is_given_up_leaves_no_trace() {
+fn an_attempt_that_is_given_up_leaves_no_trace() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let bench = Bench::on(Arc::clone(&store), 1);
     filled(&bench);
@@ -112,7 +112,7 @@ fn a_try_that_is_given_up_leaves_no_trace() {
             };
             let database = Database::open(Arc::clone(&store), clock, entropy, settings).unwrap();
             let before = used(&database);
-            let Some(reply) = database.answer_on_the_spot(&query(text), &Context::default()) else {
+            let Some(reply) = database.try_inline(&query(text), &Context::default()) else {
                 assert_eq!(used(&database), before, "{text}");
                 given_up += 1;
                 continue;
