@@ -1,13 +1,31 @@
-//! Batches in HybridRow: the recording's names inside of them, and the statuses in their answers.
+//! Batches in HybridRow: the recording's names inside of them, and what their answers must be.
 //!
-//! A stream is a segment header of ten bytes, then for each row a header of thirteen bytes with the
-//! row's length and checksum. This knows no more of the encoding than that, and where a result has
-//! its status.
+//! A result is held against the operation that it answers: what was written comes back, with an
+//! ETag and a charge. Where the same batch was recorded with an answer that the client accepted,
+//! the statuses are those of that answer; else every operation is to succeed.
 
+use partita_model::{Value, binary_json};
+
+use super::checks::covers;
 use super::names::Names;
+use super::rows::Page;
+use crate::hybrid_row::wire::{self, Told};
 
 const SEGMENT_HEADER_BYTES: usize = 10;
 const RECORD_HEADER_BYTES: usize = 13;
+
+const CREATE: i32 = 0;
+const DELETE: i32 = 4;
+const REPLACE: i32 = 5;
+const UPSERT: i32 = 20;
+
+/// What is read of an operation of a request.
+struct Operation {
+    kind: i32,
+    id: Option<String>,
+    body: Option<Value>,
+    minimal: bool,
+}
 
 /// The texts in a stream that look like ETags of items.
 pub(super) fn etags(stream: &[u8]) -> Vec<String> {
@@ -25,54 +43,138 @@ pub(super) fn translate(stream: &[u8], names: &Names) -> Vec<u8> {
     if stream.first() != Some(&0x81) {
         return stream.to_vec();
     }
-    let mut own = stream[..SEGMENT_HEADER_BYTES].to_vec();
-    for row in rows(stream) {
-        let mut row = row.to_vec();
-        names.translate_bytes(&mut row);
-        own.extend_from_slice(&[0x81, 0xF1, 0xD8, 0xFF, 0x7F]);
-        own.extend_from_slice(&u32::try_from(row.len()).unwrap().to_le_bytes());
-        own.extend_from_slice(&crc32(&row).to_le_bytes());
-        own.extend_from_slice(&row);
+    let mut own = rows(stream);
+    for row in &mut own {
+        names.translate_bytes(row);
     }
-    own
+    wire::stream(&own)
 }
 
-/// Status and sub-status of each result in an answer. None if it is no sound stream of results.
-pub(super) fn results(stream: &[u8]) -> Option<Vec<(u32, u32)>> {
-    if stream.first() != Some(&0x81) {
-        return None;
-    }
-    let status = |row: &[u8]| {
-        // Version, schema, and the bits that say which columns are there: both statuses always are.
-        let number = |at: usize| Some(u32::from_le_bytes(row.get(at..at + 4)?.try_into().ok()?));
-        (row.get(..5)? == [0x81, 0x71, 0x54, 0xE1, 0x7F] && row.get(5)? & 3 == 3)
-            .then(|| Some((number(6)?, number(10)?)))?
+/// The results of a recorded answer, if it is a stream of results.
+pub(super) fn results(stream: &[u8]) -> Option<Vec<Told>> {
+    (stream.first() == Some(&0x81)).then(|| wire::results(stream))
+}
+
+/// Notes what is wrong with the answer to a batch.
+pub(super) fn check(
+    request: &[u8],
+    answer: &[u8],
+    recorded: Option<&[Told]>,
+    wrong: &mut Vec<String>,
+) {
+    let Some(results) = results(answer) else {
+        wrong.push("no stream of results".to_owned());
+        return;
     };
-    let statuses: Option<Vec<(u32, u32)>> = rows(stream).into_iter().map(status).collect();
-    let length: usize = rows(stream).iter().map(|row| row.len() + RECORD_HEADER_BYTES).sum();
-    statuses.filter(|_| length + SEGMENT_HEADER_BYTES == stream.len())
+    let operations: Vec<Operation> = rows(request).iter().map(|row| operation(row)).collect();
+    if results.len() != operations.len() {
+        wrong.push(format!("{} results of {} operations", results.len(), operations.len()));
+        return;
+    }
+    for (at, (operation, told)) in operations.iter().zip(&results).enumerate() {
+        let mut found = Vec::new();
+        check_result(operation, told, recorded.map(|recorded| &recorded[at]), &mut found);
+        wrong.extend(found.into_iter().map(|found| format!("result {at}: {found}")));
+    }
 }
 
-/// The rows of a stream, up to the first whose checksum is wrong.
-fn rows(stream: &[u8]) -> Vec<&[u8]> {
+fn check_result(
+    operation: &Operation,
+    told: &Told,
+    recorded: Option<&Told>,
+    wrong: &mut Vec<String>,
+) {
+    let succeeded = match operation.kind {
+        CREATE | UPSERT => 201,
+        DELETE => 204,
+        _ => 200,
+    };
+    let expected = recorded.map_or((succeeded, 0), |told| (told.status, told.substatus));
+    if (told.status, told.substatus) != expected {
+        wrong.push(format!("{}/{} instead of {expected:?}", told.status, told.substatus));
+        return;
+    }
+    if told.charge.is_none_or(|charge| charge <= 0.0) {
+        wrong.push(format!("a charge of {:?}", told.charge));
+    }
+    if (told.status == 429) != told.retry_after_ms.is_some() {
+        wrong.push(format!("retry after {:?}", told.retry_after_ms));
+    }
+    let body = told.body.as_deref().map(|body| json(body).map_err(|()| body));
+    match told.status {
+        // Told beside the operation that failed, with nothing to say of its own.
+        424 => {}
+        400.. => {
+            let text = String::from_utf8_lossy(told.body.as_deref().unwrap_or_default());
+            if !text.contains("Message:") && !text.contains("message") {
+                wrong.push(format!("no text but '{text}'"));
+            }
+        }
+        _ => {
+            let deleted = operation.kind == DELETE;
+            if told.etag.is_none() != deleted {
+                wrong.push(format!("the ETag {:?}", told.etag));
+            }
+            match body {
+                None if deleted || operation.minimal => {}
+                Some(Ok(item)) if !deleted && !operation.minimal => {
+                    check_item(operation, &item, told, wrong);
+                }
+                other => wrong.push(format!("the item {other:?}")),
+            }
+        }
+    }
+}
+
+/// What was written comes back.
+fn check_item(operation: &Operation, item: &Value, told: &Told, wrong: &mut Vec<String>) {
+    if item.get("_etag").and_then(Value::as_str) != told.etag.as_deref() {
+        wrong.push("the item has another ETag".to_owned());
+    }
+    let written = matches!(operation.kind, CREATE | UPSERT | REPLACE);
+    if let Some(body) = operation.body.as_ref().filter(|_| written) {
+        let mut sent = body.as_object().unwrap().clone();
+        // A client sends the ETag it does not know yet as null.
+        sent.remove("_etag");
+        covers(Page::default(), &Value::Object(sent), item, "", wrong);
+    }
+    if let Some(id) = &operation.id
+        && item.get("id").and_then(Value::as_str) != Some(id)
+    {
+        wrong.push(format!("another item than {id}"));
+    }
+}
+
+/// Reads what is needed of a request's row: the columns that are there, then sparse fields.
+fn operation(row: &[u8]) -> Operation {
+    let presence = row[5];
+    let kind = i32::from_le_bytes(row[6..10].try_into().unwrap());
+    let mut rest = &row[14..];
+    let mut column = |bit: u8| (presence >> bit & 1 == 1).then(|| wire::bytes(&mut rest));
+    let columns: Vec<Option<Vec<u8>>> = (2..7).map(&mut column).collect();
+    let id = columns[2].as_ref().map(|id| String::from_utf8_lossy(id).into_owned());
+    let body = columns[4].as_ref().map(|body| json(body).unwrap());
+    // The last of all fields, if it is there: true, and its token.
+    Operation { kind, id, body, minimal: rest.ends_with(&[3, 12]) }
+}
+
+fn json(bytes: &[u8]) -> Result<Value, ()> {
+    if binary_json::is_binary(bytes) {
+        let text = binary_json::to_text(bytes).map_err(|_| ())?;
+        return Value::parse(text.as_bytes()).map_err(|_| ());
+    }
+    Value::parse(bytes).map_err(|_| ())
+}
+
+/// The rows of a stream that nobody damaged.
+fn rows(stream: &[u8]) -> Vec<Vec<u8>> {
     let mut rows = Vec::new();
     let mut rest = stream.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
     while rest.len() > RECORD_HEADER_BYTES {
-        let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
-        let end = RECORD_HEADER_BYTES + usize::try_from(number(5)).unwrap();
-        let Some(row) = rest.get(RECORD_HEADER_BYTES..end) else { break };
-        if crc32(row) != number(9) {
-            break;
-        }
-        rows.push(row);
+        let length = u32::from_le_bytes(rest[5..9].try_into().unwrap());
+        let end = RECORD_HEADER_BYTES + usize::try_from(length).unwrap();
+        rows.push(rest[RECORD_HEADER_BYTES..end].to_vec());
         rest = &rest[end..];
     }
     rows
-}
-
-/// The common CRC-32, bit by bit: rows are short.
-fn crc32(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
-    let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), step);
-    !bytes.iter().fold(!0, byte)
 }
