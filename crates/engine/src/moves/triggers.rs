@@ -231,7 +231,7 @@ fn pieces_of(weights: &[u64], needed: usize) -> Vec<u32> {
 /// A container without a partition key has one logical partition, and Range keys have no hash.
 fn can_be_hashed(container: &Container) -> bool {
     let definition = &container.definition.partition_key;
-    !definition.system_key && definition.kind != partita_model::KeyKind::Range
+    !definition.is_keyless() && definition.kind != partita_model::KeyKind::Range
 }
 
 #[cfg(test)]
