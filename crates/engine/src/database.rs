@@ -132,9 +132,9 @@ pub struct QuerySettings {
     pub whole_millis_max: u64,
     /// Bytes of rows that a sort may hold. It finds fewer rows at a time when they are larger.
     pub sort_bytes_max: usize,
-    /// Up to so many items of a partition, or of a partition key, are given oldest first where a query
-    /// says no order. More come in the order of their keys: the service's order would take several
-    /// times as long there, since items do not lie in the order of their age.
+    /// Up to so many items of a partition, or of a partition key, are given oldest first where a
+    /// query says no order. More come in the order of their keys: the service's order would take
+    /// several times as long there, since items do not lie in the order of their age.
     pub age_order_items_max: u64,
     /// So few items are looked at one by one rather than asking an index about them.
     pub scan_items: u64,

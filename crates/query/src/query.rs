@@ -99,8 +99,8 @@ impl Query {
     }
 
     /// `SELECT DISTINCT c.a` as if it said `ORDER BY c.a`: equal rows come one after another then,
-    /// and a page goes on where the one before it ended. None if rows are more than one value of the
-    /// item, or have an order already.
+    /// and a page goes on where the one before it ended. None if rows are more than one value of
+    /// the item, or have an order already.
     pub fn ordered_by_row(&self) -> Option<Query> {
         let Inner { meaning, facts, .. } = &*self.0;
         let is_value = facts.row_path().is_some_and(|path| !path.is_empty());

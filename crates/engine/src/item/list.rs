@@ -1,9 +1,9 @@
 //! The feed of a container's items, page by page.
 //!
 //! A feed is `SELECT *` without a filter (`query/`): partition after partition, and within one the
-//! oldest item first. Its continuation is that of the query, so it survives restarts and splits, and
-//! the server keeps nothing between two pages. Only the price differs: a feed costs a read of what it
-//! returns.
+//! oldest item first. Its continuation is that of the query, so it survives restarts and splits,
+//! and the server keeps nothing between two pages. Only the price differs: a feed costs a read of
+//! what it returns.
 
 use std::sync::Arc;
 

@@ -284,8 +284,8 @@ impl Database {
         }
     }
 
-    /// A page of all items in a part of a container, possibly inside a transaction: those of a query
-    /// without a filter. Nobody is charged.
+    /// A page of all items in a part of a container, possibly inside a transaction: those of a
+    /// query without a filter. Nobody is charged.
     pub(crate) fn all_items(
         &self,
         work: &mut Work<'_>,

@@ -193,8 +193,8 @@ impl Page {
         Ok(())
     }
 
-    /// Rows that are nothing but what they are ordered by: equal ones follow each other, so that the
-    /// page goes on behind the last of them.
+    /// Rows that are nothing but what they are ordered by: equal ones follow each other, so that
+    /// the page goes on behind the last of them.
     fn distinct_in_order(
         &mut self,
         job: &Job<'_>,

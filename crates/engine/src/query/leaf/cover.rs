@@ -7,9 +7,9 @@
 //! enough: those with an array or object at such a path, with a string that was cut, or with an
 //! integer that its double does not tell from others. They are loaded after all.
 //!
-//! Index entries do not say which partition key their items have. So this works for whole partitions,
-//! and for a partition key whose paths are indexed: these say who has it. Which items have expired
-//! the index says, too, by when they were written and how long they live (`alive`).
+//! Index entries do not say which partition key their items have. So this works for whole
+//! partitions, and for a partition key whose paths are indexed: these say who has it. Which items
+//! have expired the index says, too, by when they were written and how long they live (`alive`).
 //!
 //! Groups come as they were first met, oldest item first, whatever order they are gathered in.
 

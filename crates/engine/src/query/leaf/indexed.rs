@@ -68,9 +68,9 @@ pub(super) fn unordered(
     }
 }
 
-/// Gives rows oldest item first, where no index says which items have any. A walk along resource ids
-/// ends with the last row that is wanted, but loads item by item; going through all items takes less
-/// for each. The walk is tried where it may be the shorter way, and given up when it is not.
+/// Gives rows oldest item first, where no index says which items have any. A walk along resource
+/// ids ends with the last row that is wanted, but loads item by item; going through all items takes
+/// less for each. The walk is tried where it may be the shorter way, and given up when it is not.
 fn by_age(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
     let (reach, items) = (leaf.items_in_reach()?, leaf.items_in_partition()?);
     let scan_cost = match leaf.may_be_held()? {

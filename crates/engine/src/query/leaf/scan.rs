@@ -1,10 +1,10 @@
 //! Answering a query by looking at every item.
 //!
 //! Items lie in the order of their keys, where they are looked at in place (`Snapshot::walk`): only
-//! what becomes part of a row is copied. But rows without ORDER BY come oldest item first. So a scan
-//! keeps the first rows of that order, as it does of any other (`top.rs`), and goes through all
-//! items again for each page; who wants few rows walks along resource ids instead. Partitions that
-//! are too large for either give rows in the order of keys.
+//! what becomes part of a row is copied. But rows without ORDER BY come oldest item first. So a
+//! scan keeps the first rows of that order, as it does of any other (`top.rs`), and goes through
+//! all items again for each page; who wants few rows walks along resource ids instead. Partitions
+//! that are too large for either give rows in the order of keys.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -58,9 +58,9 @@ pub(super) fn by_key(
     Ok(unsorted(leaf, &walk, u64::MAX, emit)?.unwrap_or(End::Exhausted))
 }
 
-/// Gives rows oldest item first, along resource ids: every item is loaded by its own, so this is for
-/// those who want few. None, and rows given so far, if more is spent on it than it is worth; the
-/// place is where to go on.
+/// Gives rows oldest item first, along resource ids: every item is loaded by its own, so this is
+/// for those who want few. None, and rows given so far, if more is spent on it than it is worth;
+/// the place is where to go on.
 pub(super) fn by_rid(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
@@ -72,9 +72,9 @@ pub(super) fn by_rid(
     unsorted(leaf, &walk, spend_max, emit)
 }
 
-/// Gives rows oldest item first by going through all items, side by side as they lie, and keeping the
-/// first rows. The walk along resource ids would have ended with the last of them: what it would not
-/// have looked at is not paid for.
+/// Gives rows oldest item first by going through all items, side by side as they lie, and keeping
+/// the first rows. The walk along resource ids would have ended with the last of them: what it
+/// would not have looked at is not paid for.
 pub(super) fn oldest(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,

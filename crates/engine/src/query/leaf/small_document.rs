@@ -28,7 +28,8 @@ pub(super) fn put_text(out: &mut String, value: &Scalar<'_>) -> bool {
     true
 }
 
-/// Does a sort key belong to one value? Some numbers share one, and so do texts with half a character.
+/// Does a sort key belong to one value? Some numbers share one, and so do texts with half a
+/// character.
 pub(in crate::query) fn is_of_one_value(sort_key: &[u8]) -> bool {
     match EntryValue::new(sort_key).scalar() {
         Some(Scalar::Number(double)) => double.abs() < EXACT_NUMBER_MAX,

@@ -1,6 +1,6 @@
 //! Without ORDER BY items come in the order in which they were made, partition after partition: in
-//! queries and feeds, by scan and by index, inside a key, on pages of any size, and when a partition
-//! is split between two pages.
+//! queries and feeds, by scan and by index, inside a key, on pages of any size, and when a
+//! partition is split between two pages.
 
 use std::collections::BTreeSet;
 
