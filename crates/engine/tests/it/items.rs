@@ -416,9 +416,21 @@ fn a_time_to_live_that_is_a_number_makes_sense_even_where_nothing_expires() {
         let doc = format!(r#"{{"id":"bad","pk":"a","ttl":{ttl}}}"#);
         assert_eq!(error(&bench.create(&doc)), ErrorKind::BadRequest, "{ttl}");
         assert_eq!(error(&bench.upsert(&doc, None)), ErrorKind::BadRequest, "{ttl}");
+        let there = r#"{"id":"bad","pk":"a"}"#;
+        bench.create(there).result.unwrap();
+        let replaced = bench.replace("bad", r#"["a"]"#, &doc, None);
+        assert_eq!(error(&replaced), ErrorKind::BadRequest, "{ttl}");
+        let patch = format!(r#"{{"operations":[{{"op":"set","path":"/ttl","value":{ttl}}}]}}"#);
+        let patched = bench.patch("bad", r#"["a"]"#, &patch);
+        assert_eq!(error(&patched), ErrorKind::BadRequest, "{ttl}");
+        assert_eq!(body(&bench.read("bad", r#"["a"]"#)).get("ttl"), None);
+        bench.delete("bad", r#"["a"]"#).result.unwrap();
     }
     for ttl in ["-1", "1", "1.5", "1e300", "null", "true", r#""0""#, "[]", "{}"] {
         let doc = format!(r#"{{"id":"good","pk":"a","ttl":{ttl}}}"#);
         bench.upsert(&doc, None).result.unwrap();
+        bench.replace("good", r#"["a"]"#, &doc, None).result.unwrap();
+        let patch = format!(r#"{{"operations":[{{"op":"set","path":"/ttl","value":{ttl}}}]}}"#);
+        bench.patch("good", r#"["a"]"#, &patch).result.unwrap();
     }
 }
