@@ -10,7 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use partita_model::{
-    Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind, limits,
+    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind,
+    limits,
 };
 use partita_storage::{Status, Store};
 
@@ -288,11 +289,36 @@ impl Database {
             return reply;
         }
         let mut work = Work::new(context);
+        let writes_an_item = op.writes_an_item();
         let result = match access::check(self, context, &op) {
             Ok(()) => self.dispatch(&mut work, op).await,
             Err(error) => Err(error),
         };
+        match &result {
+            Err(error) if writes_an_item && is_for_what_is_there(&error.kind) => {
+                self.charge_refused_write(&mut work);
+            }
+            Ok(_) | Err(_) => {}
+        }
         self.reply(work, result)
+    }
+
+    /// A write that is refused for what is there costs more than the look that found it, for which
+    /// the partition was charged already.
+    fn charge_refused_write(&self, work: &mut Work<'_>) {
+        let (Some(container), Some(served)) = (work.container.clone(), &work.served) else {
+            return;
+        };
+        let looked_at = served.range_id;
+        let mut partitions = container.partitions.iter();
+        let Some(partition) = partitions.find(|partition| partition.range_id == looked_at) else {
+            return;
+        };
+        let consistency = self.consistency(work.context);
+        let charged = pricing::charge(&work.usage, consistency);
+        work.usage.refused_writes = 1;
+        let whole = pricing::charge(&work.usage, consistency);
+        self.settle(work, partition, Charge(whole.0 - charged.0), None);
     }
 
     /// Does an operation that never waits: a point read. None for all others, which are not begun.
@@ -510,4 +536,9 @@ impl Database {
             container.definition.name
         ))
     }
+}
+
+/// Is a write refused for what is stored already?
+fn is_for_what_is_there(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Conflict | ErrorKind::PreconditionFailed)
 }

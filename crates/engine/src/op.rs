@@ -307,8 +307,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Does it write items, or may it?
-    pub(crate) fn writes_items(&self) -> bool {
+    /// Does it write one item, and nothing else?
+    pub(crate) fn writes_an_item(&self) -> bool {
         matches!(
             self,
             Op::CreateItem { .. }
@@ -316,12 +316,20 @@ impl Op {
                 | Op::ReplaceItem { .. }
                 | Op::PatchItem { .. }
                 | Op::DeleteItem { .. }
-                | Op::DeletePartitionKey { .. }
-                | Op::ExecuteProcedure(_)
-                | Op::Triggered { .. }
-                | Op::Batch { .. }
-                | Op::Import(_)
         )
+    }
+
+    /// Does it write items, or may it?
+    pub(crate) fn writes_items(&self) -> bool {
+        self.writes_an_item()
+            || matches!(
+                self,
+                Op::DeletePartitionKey { .. }
+                    | Op::ExecuteProcedure(_)
+                    | Op::Triggered { .. }
+                    | Op::Batch { .. }
+                    | Op::Import(_)
+            )
     }
 }
 

@@ -7,10 +7,11 @@
 //! | the same, indexed | and 0.41, and 0.22 per index entry (three UUIDs: 6.29) |
 //! | replace, upsert of an existing item, patch | both: one version goes, one comes |
 //! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
-//! | page of a query | 2.3, and 0.005 per entry looked at, 0.4 per KB loaded, 0.005 per row |
+//! | page of a query | 2.8, and 0.005 per entry looked at, 0.4 per KB loaded, 0.005 per row |
 //! | plan of a query | 1 |
 //! | run of a procedure, or of triggers with a write | 1, and what all its operations cost |
-//! | an item or page that is not there, a failed condition | a read of 1 KB |
+//! | an item or page that is not there | a read of 1 KB |
+//! | a write that is refused for what is there (409, 412) | 0.24 and a read of 1 KB |
 //! | account, names, partition key ranges | 1 |
 //! | create, replace or delete a database, container or offer | 4.95 |
 //!
@@ -29,8 +30,11 @@ const WRITE_FURTHER_KB: f64 = 5.0 / 11.0;
 /// is 6.29 at the service, and a replace that changes one of them about 11.7.
 const INDEXED_WRITE: f64 = 0.41;
 const INDEX_ENTRY: f64 = 0.22;
+/// Beside the read: 1.24 at the service.
+const REFUSED_WRITE: f64 = 0.24;
 const SCANNED_ENTRY: f64 = 0.05;
-const QUERY: f64 = 2.3;
+/// A count of a few items under a key is about 3 at the service, which is all but this.
+const QUERY: f64 = 2.8;
 const QUERY_ENTRY: f64 = 0.005;
 const QUERY_KB: f64 = 0.4;
 const QUERY_ROW: f64 = 0.005;
@@ -53,7 +57,8 @@ pub(crate) fn charge(usage: &Usage, consistency: Consistency) -> Charge {
     let write = WRITE_FIRST_KB * count(usage.writes)
         + WRITE_FURTHER_KB * further(usage.written_bytes, usage.writes)
         + if usage.index_entries_written > 0 { INDEXED_WRITE * count(usage.writes) } else { 0.0 }
-        + INDEX_ENTRY * count(usage.index_entries_written);
+        + INDEX_ENTRY * count(usage.index_entries_written)
+        + REFUSED_WRITE * count(usage.refused_writes);
     let metadata =
         METADATA_READ * count(usage.metadata_reads) + METADATA_WRITE * count(usage.metadata_writes);
     Charge(((read * replicas + write + metadata) * 100.0).round() / 100.0)
@@ -100,14 +105,15 @@ mod tests {
         let replaced =
             Usage { writes: 2, written_bytes: 600, index_entries_written: 4, ..write(0) };
         assert_eq!(price(replaced), 11.7);
+        assert_eq!(price(Usage { refused_writes: 1, ..read(0) }), 1.24);
     }
 
     #[test]
     fn a_query_pays_for_what_it_looks_at() {
         let page = Usage { queries: 1, ..Usage::default() };
-        assert_eq!(price(page.clone()), 2.3);
+        assert_eq!(price(page.clone()), 2.8);
         let counted = Usage { query_entries: 100, ..page.clone() };
-        assert_eq!(price(counted), 2.8, "entries of an index are cheap");
+        assert_eq!(price(counted), 3.3, "entries of an index are cheap");
         let loaded = Usage {
             query_entries: 100,
             documents_loaded: 100,
@@ -115,8 +121,8 @@ mod tests {
             rows_evaluated: 100,
             ..page
         };
-        assert_eq!(price(loaded.clone()), 43.3, "an item is a KB at least");
-        assert_eq!(price(Usage { document_bytes: 200 * 1_024, ..loaded }), 83.3);
+        assert_eq!(price(loaded.clone()), 43.8, "an item is a KB at least");
+        assert_eq!(price(Usage { document_bytes: 200 * 1_024, ..loaded }), 83.8);
     }
 
     #[test]

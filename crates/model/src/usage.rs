@@ -21,6 +21,8 @@ pub struct Usage {
     pub written_bytes: u64,
     /// Index entries added and removed.
     pub index_entries_written: u64,
+    /// Writes of items that were refused for what is there: an id that is taken, a condition.
+    pub refused_writes: u64,
     /// Pages of queries.
     pub queries: u64,
     /// Entries that queries looked at, in any space.
@@ -45,6 +47,7 @@ impl AddAssign<&Usage> for Usage {
         self.writes += other.writes;
         self.written_bytes += other.written_bytes;
         self.index_entries_written += other.index_entries_written;
+        self.refused_writes += other.refused_writes;
         self.queries += other.queries;
         self.query_entries += other.query_entries;
         self.documents_loaded += other.documents_loaded;

@@ -1,7 +1,8 @@
 // Dapr's state store on Cosmos DB against a running server: the conformance tests with which Dapr
 // certifies its components, as they are in its module.
 //
-// Left out is the step `query`: it expects rows in the order of their creation, without ORDER BY.
+// The step `query` expects rows in the order of their creation, without ORDER BY. That is the order
+// within a physical partition, there as at the service, so with five partitions it is left out.
 package dapr
 
 import (
@@ -20,6 +21,8 @@ const (
 	endpoint = "http://localhost:8081/"
 	key      = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 	database = "dapr"
+	// The throughput of a new container up to which it has one partition.
+	perPartition = 6000
 )
 
 func TestStateStoreConforms(t *testing.T) {
@@ -27,6 +30,9 @@ func TestStateStoreConforms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			makeContainer(t, name, throughput)
 			operations := []string{"transaction", "etag", "first-write", "ttl"}
+			if throughput <= perPartition {
+				operations = append(operations, "query")
+			}
 			config, err := conformance.NewTestConfig("azure.cosmosdb", operations, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -34,8 +40,10 @@ func TestStateStoreConforms(t *testing.T) {
 			properties := map[string]string{
 				"url": endpoint, "masterKey": key, "database": database, "collection": name,
 			}
-			made := cosmosdb.NewCosmosDBStateStore(logger.NewLogger("conformance"))
-			store := withoutQuery{made.(*cosmosdb.StateStore)}
+			store := cosmosdb.NewCosmosDBStateStore(logger.NewLogger("conformance"))
+			if throughput > perPartition {
+				store = withoutQuery{store.(*cosmosdb.StateStore)}
+			}
 			conformance.ConformanceTests(t, properties, store, config)
 		})
 	}

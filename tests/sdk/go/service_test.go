@@ -3,10 +3,12 @@ package sdk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -48,11 +50,61 @@ func TestAQueryThatNamesOnePartitionKeyIsAnswered(t *testing.T) {
 			"SELECT VALUE c.id FROM c WHERE c.pk = '1' ORDER BY c.id OFFSET 1 LIMIT 2": `["04" "07"]`,
 			"SELECT DISTINCT VALUE c.pk FROM c WHERE c.pk = '1'":                       `["1"]`,
 			"SELECT VALUE COUNT(1) FROM c WHERE c.pk = '1'":                            `[4]`,
+			"SELECT c.pk FROM c WHERE c.pk = '1' GROUP BY c.pk":                        `[{"pk":"1"}]`,
+			"SELECT c.pk, COUNT(1) AS n FROM c WHERE c.pk = '1' GROUP BY c.pk":         `[{"pk":"1","n":4}]`,
 		} {
 			rows, err := query(container, text)
 			must(t, err)
 			equal(t, fmt.Sprintf("%s", rows), wanted)
 		}
+	}
+}
+
+// Other clients merge these from a plan, which they are sent with the refusal.
+func TestAggregatesOtherThanCountAreRefusedWithoutAPartitionKey(t *testing.T) {
+	for _, throughput := range throughputs {
+		container := newContainer(t, throughput, "/pk")
+		must(t, create(container, item{ID: "1", PK: "1", Number: 1}))
+		for _, text := range []string{
+			"SELECT VALUE SUM(c.number) FROM c WHERE c.pk = '1'",
+			"SELECT VALUE MAX(c.number) FROM c WHERE c.pk = '1'",
+			"SELECT VALUE AVG(c.number) FROM c WHERE c.pk = '1'",
+			"SELECT c.pk, MIN(c.number) AS least FROM c WHERE c.pk = '1' GROUP BY c.pk",
+		} {
+			_, err := query(container, text)
+			equal(t, status(t, err), 400)
+			var failed *azcore.ResponseError
+			errors.As(err, &failed)
+			equal(t, failed.RawResponse.Header.Get("x-ms-substatus"), "1004")
+		}
+		// With the key in the request there is nothing to merge.
+		pager := container.NewQueryItemsPager("SELECT VALUE SUM(c.number) FROM c", azcosmos.NewPartitionKeyString("1"), nil)
+		page, err := pager.NextPage(context.Background())
+		must(t, err)
+		equal(t, fmt.Sprintf("%s", page.Items), "[1]")
+	}
+}
+
+func TestNamesOfParametersMayHaveHyphens(t *testing.T) {
+	for _, throughput := range throughputs {
+		container := newContainer(t, throughput, "/pk")
+		for number := range 6 {
+			must(t, create(container, item{ID: fmt.Sprint(number), PK: fmt.Sprint(number % 2), Number: number}))
+		}
+		options := azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{
+			{Name: "@tenant-id", Value: "1"},
+			{Name: "@least", Value: 2},
+		}}
+		text := "SELECT VALUE c.id FROM c WHERE c.pk = @tenant-id AND c.number-1 >= @least"
+		pager := container.NewQueryItemsPager(text, azcosmos.NewPartitionKeyString("1"), &options)
+		page, err := pager.NextPage(context.Background())
+		must(t, err)
+		found := map[string]bool{}
+		for _, row := range page.Items {
+			found[string(row)] = true
+		}
+		equal(t, len(found), 2)
+		equal(t, found[`"3"`] && found[`"5"`], true)
 	}
 }
 

@@ -1,15 +1,16 @@
 //! What a resource token opens.
 //!
 //! Exactly what its permission names: a container, what is under a partition key, one item, or one
-//! script, which can be read and, if it is a procedure, run, but not changed: who may change a
-//! procedure may do everything that it could. So scripts are changed by those who may write the
-//! whole container. A script works on all that is under one partition key: who may run one there,
-//! or write with triggers, must hold the key, or the procedure itself, and not only an item. The
-//! holder may besides read the container's
-//! definition and its partition key ranges, without which no client can work. Names are resolved to
-//! resource ids before anything is compared, so a token does not outlive its container, unless the
-//! permission is for a container that was not there yet and so for its name; and the permission
-//! must still be there, with the same target.
+//! script, which can be read, replaced and deleted and, if it is a procedure, run. Who may replace
+//! a procedure may do everything that one could: a permission with All for a script is for those
+//! who are trusted with the container, unless it is for one partition key, which does not let
+//! change what runs under others, too. A script works on all that is under one partition key: who
+//! may run one there, or write with triggers, must hold the key, or the procedure itself, and not
+//! only an item. The holder may besides read the container's definition and its partition key
+//! ranges, without which no client can work. Names are resolved to resource ids before anything is
+//! compared, so a token does not outlive its container, unless the permission is for a container
+//! that was not there yet and so for its name; and the permission must still be there, with the
+//! same target.
 //!
 //! [`touched`] is the table: what every operation touches. An operation that is not in it does not
 //! compile, and one that says `None` is closed to all tokens.
@@ -91,7 +92,7 @@ fn touched(op: &Op) -> Option<Touched<'_>> {
             writes(container, Part::Everything)
         }
         Op::Script(ScriptOp::Replace { script, .. } | ScriptOp::Delete { script, .. }) => {
-            writes(&script.container, Part::Everything)
+            writes(&script.container, Part::Script(script))
         }
         Op::Batch { container, operations, mode } => Some(Touched {
             container,
@@ -177,6 +178,7 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
         }
         Part::Item(..) if target.script.is_some() => false,
         Part::Item(path, body) => opens_item(database, grant, context, container, path, body)?,
+        Part::Script(_) if touched.writes && target.partition_key.is_some() => false,
         Part::Script(path) => opens_script(database, grant, &resolved, path)?,
         Part::Procedure(call) => {
             opens_key(grant, container, call.partition_key.as_ref())

@@ -1,7 +1,7 @@
 //! One item at a time.
 
-use partita_engine::{Change, Condition, Context, EtagPattern, Op, Outcome};
-use partita_model::ErrorKind;
+use partita_engine::{Change, Condition, Context, EtagPattern, Op, Outcome, QueryRequest, Scope};
+use partita_model::{ErrorKind, PartitionKeyHeader};
 
 use crate::harness::*;
 
@@ -116,7 +116,7 @@ fn a_bad_item_changes_nothing() {
         item: item(r#"{"id":"x","pk":"a"}"#, Some(r#"["b"]"#)),
     };
     assert_eq!(error(&bench.run(other)), ErrorKind::PartitionKeyMismatch);
-    assert_eq!(bench.list(&partita_engine::Scope::All, 10).len(), 0);
+    assert_eq!(bench.list(&Scope::All, 10).len(), 0);
     bench.assert_whole();
 }
 
@@ -219,12 +219,18 @@ fn expired_items_are_gone_and_their_place_is_free() {
     bench.clock.advance_millis(10_000);
     assert_eq!(error(&bench.read("short", r#"["a"]"#)), ErrorKind::NotFound);
     assert_eq!(error(&bench.delete("short", r#"["a"]"#)), ErrorKind::NotFound);
-    assert_eq!(bench.list(&partita_engine::Scope::All, 10).len(), 2);
+    assert_eq!(bench.list(&Scope::All, 10).len(), 2);
     let claimed = bench.create(r#"{"id":"other","pk":"a","u":1}"#);
     assert_eq!(change(&claimed), Change::Created, "an expired item holds no unique key");
+    let renamed = bench.replace("never", r#"["a"]"#, r#"{"id":"short","pk":"a","u":3}"#, None);
+    assert_eq!(error(&renamed), ErrorKind::Conflict, "the place is taken until it is cleared");
+    assert_eq!(change(&bench.upsert(r#"{"id":"short","pk":"a","u":9}"#, None)), Change::Created);
+    bench.delete("short", r#"["a"]"#).result.unwrap();
+    bench.create(r#"{"id":"short","pk":"a","ttl":10,"u":9}"#).result.unwrap();
+    bench.clock.advance_millis(10_000);
     assert_eq!(change(&bench.create(r#"{"id":"short","pk":"a","u":9}"#)), Change::Created);
-    bench.clock.advance_millis(95_000);
-    assert_eq!(bench.list(&partita_engine::Scope::All, 10).len(), 3);
+    bench.clock.advance_millis(85_000);
+    assert_eq!(bench.list(&Scope::All, 10).len(), 3);
     bench.assert_whole();
 }
 
@@ -341,7 +347,7 @@ fn a_whole_partition_key_can_be_deleted() {
         let done = delete(r#"["big"]"#);
         assert!(matches!(done.result, Ok(Outcome::PartitionKeyDeleted)), "{done:?}");
         assert!(done.charge.0 > 250.0 * 5.0);
-        assert_eq!(bench.list(&partita_engine::Scope::All, 100).len(), 25);
+        assert_eq!(bench.list(&Scope::All, 100).len(), 25);
         assert!(delete(r#"["nothing there"]"#).result.is_ok());
         assert_eq!(error(&delete(r#"["big","too long"]"#)), ErrorKind::PartitionKeyMismatch);
         bench.assert_whole();
@@ -376,6 +382,26 @@ fn small_items_cost_what_they_cost_at_the_service() {
         close(bench.create(&large(100 * 1_024)).charge.0, 50.0, 5.0, "create of 100 KB");
         close(bench.read("large", &key).charge.0, 10.0, 1.0, "read of 100 KB");
         close(bench.read("nothing", &key).charge.0, 1.0, 0.1, "read of nothing");
+        close(bench.create(&large(900)).charge.0, 1.24, 0.0, "create of an id that is taken");
+        let other = || if_match("\"another\"");
+        close(bench.upsert(&large(900), other()).charge.0, 1.24, 0.0, "upsert of an old version");
+        let replaced = bench.replace("large", &key, &large(900), other());
+        assert_eq!(error(&replaced), ErrorKind::PreconditionFailed);
+        close(replaced.charge.0, 1.24, 0.0, "replace of an old version");
+        let delete = Op::DeleteItem { path: item_path("large", &key), condition: other() };
+        close(bench.run(delete).charge.0, 1.24, 0.0, "delete of an old version");
+        close(bench.delete("nothing", &key).charge.0, 1.0, 0.0, "delete of nothing");
+        for n in 0..20 {
+            let few = format!(r#"{{"id":"{n}","pk":"few","n":{n}}}"#);
+            bench.create(&few).result.unwrap();
+        }
+        let few = PartitionKeyHeader::parse(r#"["few"]"#).unwrap();
+        let query = QueryRequest {
+            scope: Scope::PartitionKey(few),
+            ..QueryRequest::new("SELECT VALUE COUNT(1) FROM c")
+        };
+        let counted = bench.run(Op::Query { container: path(), query: Box::new(query) });
+        close(counted.charge.0, 3.0, 0.3, "count under a key");
     }
     let bench = Bench::new();
     bench.make_container(400, &format!(r#"{KEY_PK},"indexingPolicy":{{"indexingMode":"none"}}"#));
@@ -390,9 +416,21 @@ fn a_time_to_live_that_is_a_number_makes_sense_even_where_nothing_expires() {
         let doc = format!(r#"{{"id":"bad","pk":"a","ttl":{ttl}}}"#);
         assert_eq!(error(&bench.create(&doc)), ErrorKind::BadRequest, "{ttl}");
         assert_eq!(error(&bench.upsert(&doc, None)), ErrorKind::BadRequest, "{ttl}");
+        let there = r#"{"id":"bad","pk":"a"}"#;
+        bench.create(there).result.unwrap();
+        let replaced = bench.replace("bad", r#"["a"]"#, &doc, None);
+        assert_eq!(error(&replaced), ErrorKind::BadRequest, "{ttl}");
+        let patch = format!(r#"{{"operations":[{{"op":"set","path":"/ttl","value":{ttl}}}]}}"#);
+        let patched = bench.patch("bad", r#"["a"]"#, &patch);
+        assert_eq!(error(&patched), ErrorKind::BadRequest, "{ttl}");
+        assert_eq!(body(&bench.read("bad", r#"["a"]"#)).get("ttl"), None);
+        bench.delete("bad", r#"["a"]"#).result.unwrap();
     }
     for ttl in ["-1", "1", "1.5", "1e300", "null", "true", r#""0""#, "[]", "{}"] {
         let doc = format!(r#"{{"id":"good","pk":"a","ttl":{ttl}}}"#);
         bench.upsert(&doc, None).result.unwrap();
+        bench.replace("good", r#"["a"]"#, &doc, None).result.unwrap();
+        let patch = format!(r#"{{"operations":[{{"op":"set","path":"/ttl","value":{ttl}}}]}}"#);
+        bench.patch("good", r#"["a"]"#, &patch).result.unwrap();
     }
 }

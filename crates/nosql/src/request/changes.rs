@@ -2,6 +2,8 @@
 //! in `If-None-Match` how far it is, and in `If-Modified-Since` how far it looks back. The same
 //! with POST has a query as its body, which filters the feed.
 
+use std::borrow::Cow;
+
 use partita_engine::{
     ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, ContainerPath, EtagPattern, Op,
 };
@@ -51,10 +53,10 @@ fn since(headers: Headers<'_>) -> Result<Option<u64>> {
     moment(text).map(Some).ok_or_else(|| bad_value(&name, text, rule))
 }
 
-/// A date of HTTP whose zone is written in any of the ways that clients have for it. What is before
-/// 1970 by its zone is as good as 1970.
+/// A date of HTTP whose zone is written in any of the ways that clients have for it, and whose day
+/// may have one digit, as in mail. What is before 1970 by its zone is as good as 1970.
 fn moment(text: &str) -> Option<u64> {
-    let text = text.trim();
+    let text = &with_two_digits(text.trim());
     let (local, zone) = text.rsplit_once(' ')?;
     let greenwich = ["GMT", "UTC", "UT", "Z"].iter().any(|name| zone.eq_ignore_ascii_case(name));
     let ahead_seconds = match greenwich {
@@ -67,6 +69,16 @@ fn moment(text: &str) -> Option<u64> {
     };
     let seconds = i64::try_from(parse_http_date(&format!("{local} GMT"))?).ok()?;
     u64::try_from(seconds.saturating_sub(ahead_seconds).max(0)).ok()
+}
+
+/// The same date, its day of the month with two digits: `Thu, 1 Jan …` is `Thu, 01 Jan …`.
+fn with_two_digits(text: &str) -> Cow<'_, str> {
+    match text.split_once(", ") {
+        Some((weekday, day)) if matches!(day.as_bytes(), [b'0'..=b'9', b' ', ..]) => {
+            format!("{weekday}, 0{day}").into()
+        }
+        _ => text.into(),
+    }
 }
 
 /// `+hhmm` or `+hh:mm`, how far a zone's clocks are ahead.
@@ -132,11 +144,16 @@ mod tests {
             ("Thu, 01 Jan 1970 00:01:00 +0100", 0),
             ("Thu Jan  1 00:01:00 1970", 60),
             ("Thursday, 01-Jan-70 00:01:00 UTC", 60),
+            ("Thu, 1 Jan 1970 00:01:00 GMT", 60),
+            ("Thu, 1 Jan 1970 01:01:00 +0100", 60),
+            ("Thu, 1 Jan 1998 00:00:00 -0000", 883_612_800),
         ] {
             assert_eq!(since(text), Ok(Some(seconds)), "{text}");
         }
         for text in [
             "yesterday",
+            "Thu,  1 Jan 1970 00:01:00 GMT",
+            "Thu, 0 Jan 1970 00:01:00 GMT",
             "Wed, 31 Dec 1969 22:01:00 -0200",
             "Thu, 01 Jan 1970 00:01:00",
             "Thu, 01 Jan 1970 00:01:00 CET",

@@ -39,6 +39,34 @@ pub(crate) fn statuses(answer: &Answer) -> Vec<i64> {
 }
 
 #[test]
+fn a_time_to_live_makes_sense_even_where_nothing_expires() {
+    let world = World::with_container("400");
+    world.post(DOCS, r#"{"id":"1","pk":"a"}"#).key(KEY).expect(201);
+    let key = KEY.replace('"', "\\\"");
+    for ttl in ["0", "-2", "0.5"] {
+        for operation in [
+            format!(r#""operationType":"Create","resourceBody":{{"id":"2","pk":"a","ttl":{ttl}}}"#),
+            format!(r#""operationType":"Upsert","resourceBody":{{"id":"1","pk":"a","ttl":{ttl}}}"#),
+            format!(
+                r#""operationType":"Replace","id":"1","resourceBody":{{"id":"1","pk":"a","ttl":{ttl}}}"#
+            ),
+            format!(
+                r#""operationType":"Patch","id":"1","resourceBody":{{"operations":[
+                    {{"op":"set","path":"/ttl","value":{ttl}}}]}}"#
+            ),
+        ] {
+            let whole = atomic(&world, &format!("[{{{operation}}}]")).send();
+            assert_eq!(statuses(&whole), [400], "{operation}");
+            let single = bulk(&world, "0", &format!(r#"[{{"partitionKey":"{key}",{operation}}}]"#));
+            assert_eq!(statuses(&single.send()), [400], "{operation}");
+        }
+    }
+    let read = world.get(&format!("{DOCS}/1")).key(KEY).expect(200);
+    assert!(read.json().get("ttl").is_none());
+    world.get(&format!("{DOCS}/2")).key(KEY).expect(404);
+}
+
+#[test]
 fn a_batch_answers_each_operation() {
     for (throughput, _) in PARTITIONS {
         let world = World::with_container(throughput);

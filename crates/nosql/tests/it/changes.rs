@@ -53,6 +53,8 @@ fn a_page_tells_how_far_it_is_and_the_end_is_not_modified() {
         assert_eq!(end.header("x-ms-request-charge"), Some("1"));
         let all = feed().header("if-none-match", &start).expect(200);
         assert_eq!(ids(&all), ["2", "1"]);
+        let zero = feed().header("if-none-match", &start).header("x-ms-max-item-count", "0");
+        assert_eq!(ids(&zero.expect(200)), ["2", "1"], "as if it were not there");
     }
 }
 

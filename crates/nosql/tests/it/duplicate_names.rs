@@ -24,16 +24,37 @@ fn batch<'w>(world: &'w World, body: Vec<u8>) -> Ask<'w> {
         .header("x-ms-cosmos-batch-atomic", "True")
 }
 
+/// A bulk, which goes to the range of the key.
+fn bulk<'w>(world: &'w World, body: Vec<u8>) -> Ask<'w> {
+    let missing = world.get(&format!("{DOCS}/none")).key(KEY).expect(404);
+    let range = missing.header("x-ms-documentdb-partitionkeyrangeid").unwrap();
+    world
+        .ask(Method::POST, DOCS, body)
+        .header("x-ms-cosmos-is-batch-request", "True")
+        .header("x-ms-cosmos-batch-atomic", "False")
+        .header("x-ms-cosmos-batch-continue-on-error", "True")
+        .header("x-ms-documentdb-partitionkeyrangeid", range)
+}
+
 /// All ways to write the item `TWICE` or `BINARY` into a world in which it is not yet.
-fn ways(world: &World) -> [(&'static str, Ask<'_>); 6] {
+fn ways(world: &World) -> [(&'static str, Ask<'_>); 8] {
     fn upsert(ask: Ask<'_>) -> Ask<'_> {
         ask.key(KEY).header("x-ms-documentdb-is-upsert", "True")
     }
     let operation = format!(r#"[{{"operationType":"Upsert","resourceBody":{TWICE}}}]"#);
+    let quoted = KEY.replace('"', "\\\"");
+    let keyed = format!(
+        r#"[{{"operationType":"Upsert","partitionKey":"{quoted}","resourceBody":{TWICE}}}]"#
+    );
     let patch = r#"{"operations":[{"op":"set","path":"/n","value":{"x":1,"x":2}}]}"#;
     [
         ("an item", upsert(world.post(DOCS, TWICE))),
         ("a batch", batch(world, operation.into_bytes())),
+        ("a bulk", bulk(world, keyed.into_bytes())),
+        (
+            "a bulk in HybridRow",
+            bulk(world, wire::request(&[Wanted::new(20).key(KEY).body(TWICE)])),
+        ),
         ("HybridRow", batch(world, wire::request(&[Wanted::new(20).body(TWICE)]))),
         ("binary JSON", upsert(world.ask(Method::POST, DOCS, BINARY.to_vec()))),
         ("binary JSON in HybridRow", batch(world, wire::request(&[Wanted::new(20).body(BINARY)]))),
@@ -50,7 +71,7 @@ fn the_last_of_duplicate_names_wins() {
             assert!(matches!(answer.status, 200 | 201), "{way}: {}", answer.text());
             let read = world.get(&format!("{DOCS}/1")).key(KEY).expect(200).text();
             let start = match way {
-                "an item" | "a batch" | "HybridRow" => ONCE,
+                "an item" | "a batch" | "a bulk" | "a bulk in HybridRow" | "HybridRow" => ONCE,
                 "a patch" => r#"{"pk":"a","id":"1","n":{"x":2},"#,
                 _ => r#"{"pk":"a","id":"1","n":"x","_rid":""#,
             };
@@ -58,6 +79,17 @@ fn the_last_of_duplicate_names_wins() {
         }
         assert_eq!(world.get(DOCS).expect(200).feed("Documents").len(), 1);
     }
+}
+
+#[test]
+fn a_procedure_is_called_with_the_last_one() {
+    let world = World::with_container("400");
+    let source = "function (a) { __.response.setBody(JSON.stringify(a)); }";
+    let script = format!(r#"{{"id":"s","body":"{source}"}}"#);
+    world.post("/dbs/d/colls/c/sprocs", &script).expect(201);
+    let arguments = r#"[{"a":1,"b":{"c":1,"c":[{"d":1,"d":2}]},"a":3}]"#;
+    let told = world.post("/dbs/d/colls/c/sprocs/s", arguments).key(KEY).expect(200);
+    assert_eq!(told.json().as_str(), Some(r#"{"b":{"c":[{"d":2}]},"a":3}"#));
 }
 
 #[test]

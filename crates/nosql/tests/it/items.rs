@@ -288,7 +288,10 @@ fn a_feed_is_read_page_by_page() {
         let one_key = world.get(DOCS).key(r#"["key3"]"#).expect(200);
         assert_eq!(one_key.feed("Documents").len(), 3);
         assert!(one_key.header("x-ms-documentdb-partitionkeyrangeid").is_some());
+        let zero = world.get(DOCS).header("x-ms-max-item-count", "0").expect(200);
+        assert_eq!(zero.body, world.get(DOCS).expect(200).body, "as if it were not there");
         let all = world.get(DOCS).header("x-ms-max-item-count", "-1").expect(200);
+        assert_eq!(zero.feed("Documents").len(), all.feed("Documents").len());
         assert_eq!(all.json().get("_rid").and_then(Value::as_str).unwrap().len(), 12);
     }
 }

@@ -442,6 +442,22 @@ fn a_literal_may_have_control_characters_and_a_plan_says_them_again() {
 }
 
 #[test]
+fn a_page_of_no_rows_is_one_of_as_many_as_there_are() {
+    for (throughput, _) in PARTITIONS {
+        let world = filled(throughput);
+        for text in ["SELECT * FROM c", "SELECT * FROM c ORDER BY c.n", "SELECT TOP 3 * FROM c"] {
+            let ask = || query(&world, text, "[]").key(r#"["k3"]"#);
+            let zero = ask().header("x-ms-max-item-count", "0").expect(200);
+            assert_eq!(zero.feed("Documents"), ask().expect(200).feed("Documents"), "{text}");
+            assert!(!zero.feed("Documents").is_empty(), "{text}");
+            assert_eq!(zero.header(CONTINUATION), None, "{text}");
+        }
+        let zero = pages(|| cross(&world, "SELECT VALUE c.n FROM c"), "0");
+        assert_eq!(sorted(zero.concat()).len(), ITEMS);
+    }
+}
+
+#[test]
 fn metrics_are_told_on_request() {
     for (throughput, _) in PARTITIONS {
         let world = filled(throughput);

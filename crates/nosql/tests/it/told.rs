@@ -403,6 +403,10 @@ fn ids_that_no_path_can_name_are_stored_and_found_by_other_ways() {
             for ask in [
                 world.get(&format!("{DOCS}/{path}")),
                 world.put(&format!("{DOCS}/{path}"), &body),
+                world.patch(
+                    &format!("{DOCS}/{path}"),
+                    r#"{"operations":[{"op":"set","path":"/n","value":1}]}"#,
+                ),
                 world.delete(&format!("{DOCS}/{path}")),
             ] {
                 ask.key(A).refused(404, "0", "Entity with the specified id does not exist");

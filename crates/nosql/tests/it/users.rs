@@ -255,6 +255,42 @@ fn an_all_token_of_a_whole_container_writes_its_scripts() {
 }
 
 #[test]
+fn an_all_token_of_a_script_replaces_and_deletes_it() {
+    let scripts = [
+        ("sprocs", ""),
+        ("udfs", ""),
+        ("triggers", r#","triggerType":"Pre","triggerOperation":"All""#),
+    ];
+    for (kind, more) in scripts {
+        let world = world_with_user("400");
+        let feed = format!("/dbs/d/colls/c/{kind}");
+        let body = |id: &str, source: &str| format!(r#"{{"id":"{id}","body":"{source}"{more}}}"#);
+        world.post(&feed, &body("s", "function () {}")).expect(201);
+        world.post(&feed, &body("t", "function () {}")).expect(201);
+        let link = |id: &str| format!("dbs/d/colls/c/{kind}/{id}");
+        let all = token(&world, "all", "All", &link("s"), "");
+        let read = token(&world, "read", "Read", &link("t"), "");
+        let only = r#","resourcePartitionKey":["a"]"#;
+        let keyed = token(&world, "keyed", "All", &link("t"), only);
+        let (script, other) = (format!("{feed}/s"), format!("{feed}/t"));
+        let changed = body("s", "function () { return 1; }");
+        // Another script, a mode that does not write, a key that is not all keys; no new scripts.
+        for token in [&all, &read, &keyed] {
+            world.put(&other, &body("t", "no")).token(token).refused(403, "0", "can't serve");
+            world.delete(&other).token(token).refused(403, "0", "can't serve");
+            world.post(&feed, &body("u", "no")).token(token).refused(403, "0", "can't serve");
+        }
+        let replaced = world.put(&script, &changed).token(&all).expect(200);
+        assert_eq!(replaced.member("body"), "function () { return 1; }");
+        world.delete(&script).token(&all).expect(204);
+        world.get(&script).expect(404);
+        // What is made anew under the name is another script.
+        world.post(&feed, &changed).expect(201);
+        world.put(&script, &changed).token(&all).refused(403, "0", "can't serve");
+    }
+}
+
+#[test]
 fn permissions_that_make_no_sense_are_refused() {
     let world = world_with_user("400");
     let cases = [

@@ -14,6 +14,7 @@ mod process;
 mod requests;
 mod scripting;
 mod secrets;
+mod settings;
 mod starting;
 mod stopping;
 mod waiting;

@@ -37,14 +37,35 @@ impl Account {
 
     /// `paths` is a JSON array.
     pub(crate) fn create_container(&self, database: &str, name: &str, paths: &str, ru: u32) {
+        let ru = ru.to_string();
+        self.make_container(database, name, paths, &[("x-ms-offer-throughput", ru.as_str())]);
+    }
+
+    /// The same, of which nobody says what throughput it has.
+    pub(crate) fn create_container_without_throughput(
+        &self,
+        database: &str,
+        name: &str,
+        paths: &str,
+    ) {
+        self.make_container(database, name, paths, &[]);
+    }
+
+    fn make_container(&self, database: &str, name: &str, paths: &str, headers: &[(&str, &str)]) {
         let kind = if paths.contains(',') { "MultiHash" } else { "Hash" };
         let key = format!(r#"{{"paths":{paths},"kind":"{kind}","version":2}}"#);
         let body = format!(r#"{{"id":"{name}","partitionKey":{key}}}"#);
         let link = format!("dbs/{database}");
-        let ru = ru.to_string();
-        let headers = [("x-ms-offer-throughput", ru.as_str())];
-        let (status, text) = self.post("colls", &link, &format!("{link}/colls"), &body, &headers);
+        let (status, text) = self.post("colls", &link, &format!("{link}/colls"), &body, headers);
         assert_eq!(status, 201, "{text}");
+    }
+
+    /// All offers of the account.
+    pub(crate) fn offers(&self) -> Vec<serde_json::Value> {
+        let (status, _, text) = self.get("offers", "", "offers", &[]);
+        assert_eq!(status, 200, "{text}");
+        let mut feed: serde_json::Value = serde_json::from_str(&text).unwrap();
+        feed["Offers"].as_array_mut().map(std::mem::take).unwrap()
     }
 
     /// `key` is the partition key header.
@@ -64,6 +85,33 @@ impl Account {
     ) -> (u16, String) {
         let link = format!("dbs/{database}/colls/{container}");
         self.post("docs", &link, &format!("{link}/docs"), body, headers)
+    }
+
+    /// The metrics of a query under a partition key, each with its number.
+    pub(crate) fn query_metrics(
+        &self,
+        database: &str,
+        container: &str,
+        text: &str,
+        key: &str,
+    ) -> Vec<(String, f64)> {
+        let link = format!("dbs/{database}/colls/{container}");
+        let (url, signed) = self.signed("POST", "docs", &link, &format!("{link}/docs"));
+        let mut request = agent()
+            .post(&url)
+            .header("content-type", "application/query+json")
+            .header("x-ms-documentdb-isquery", "True")
+            .header("x-ms-documentdb-populatequerymetrics", "True")
+            .header("x-ms-documentdb-partitionkey", key);
+        for (name, value) in &signed {
+            request = request.header(*name, value.as_str());
+        }
+        let body = serde_json::json!({ "query": text }).to_string();
+        let response = request.send(&body).unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        let metrics = response.headers().get("x-ms-documentdb-query-metrics").unwrap();
+        let pairs = metrics.to_str().unwrap().split(';').map(|pair| pair.split_once('=').unwrap());
+        pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
     }
 
     pub(crate) fn create_procedure(&self, database: &str, container: &str, id: &str, text: &str) {
@@ -86,7 +134,8 @@ impl Account {
         self.post("sprocs", &link, &link, arguments, headers)
     }
 
-    /// Reads the change feed of a container from now on or from an ETag: status, ETag, body.
+    /// Reads the change feed of a container from now on or from an ETag: status, ETag, body. It is
+    /// that of the latest versions, unless the headers say otherwise.
     pub(crate) fn changes(
         &self,
         database: &str,
@@ -94,8 +143,22 @@ impl Account {
         headers: &[(&str, &str)],
     ) -> (u16, String, String) {
         let link = format!("dbs/{database}/colls/{container}");
-        let (url, signed) = self.signed("GET", "docs", &link, &format!("{link}/docs"));
-        let mut request = agent().get(&url).header("a-im", "Incremental Feed");
+        let incremental = [("a-im", "Incremental Feed")];
+        let says_itself = headers.iter().any(|(name, _)| *name == "a-im");
+        let kind = if says_itself { &[][..] } else { &incremental };
+        self.get("docs", &link, &format!("{link}/docs"), &[kind, headers].concat())
+    }
+
+    /// A GET: status, ETag, body.
+    fn get(
+        &self,
+        kind: &str,
+        link: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, String, String) {
+        let (url, signed) = self.signed("GET", kind, link, path);
+        let mut request = agent().get(&url);
         for (name, value) in
             signed.iter().map(|(n, v)| (*n, v.as_str())).chain(headers.iter().copied())
         {

@@ -276,11 +276,16 @@ fn a_token_for_a_procedure_runs_that_one_and_opens_nothing_else() {
     assert_eq!(error(&bench.run_with(item, &one)), ErrorKind::Forbidden);
     let list = Op::ListItems { container: path(), scope: Scope::All, page: Default::default() };
     assert_eq!(error(&bench.run_with(list, &one)), ErrorKind::Forbidden);
-    let own = ScriptOp::Delete { script: script_path(ScriptKind::Procedure, "p"), condition: None };
-    assert_eq!(error(&bench.run_with(Op::Script(own), &one)), ErrorKind::Forbidden);
+    let delete = |id: &str, context: &Context| {
+        let script = script_path(ScriptKind::Procedure, id);
+        let op = Op::Script(ScriptOp::Delete { script, condition: None });
+        bench.run_with(op, context).result.map(|_| ()).map_err(|error| error.kind)
+    };
+    assert_eq!(delete("q", &one), refused);
 
     let keyed = permit(&bench, "All", link, Some(a));
     assert_eq!([run("p", a, &keyed), run("p", b, &keyed)], [Ok(()), refused.clone()]);
+    assert_eq!(delete("p", &keyed), refused, "it runs under other keys, too");
     let reader = permit(&bench, "Read", link, None);
     assert_eq!(run("p", a, &reader), refused);
     let script = script_path(ScriptKind::Procedure, "p");
@@ -290,6 +295,10 @@ fn a_token_for_a_procedure_runs_that_one_and_opens_nothing_else() {
     assert_eq!([run("q", a, &whole), run("q", b, &whole)], [Ok(()), refused.clone()]);
     let item = permit(&bench, "All", "dbs/db/colls/c/docs/1", None);
     assert_eq!(run("q", a, &item), refused);
+    let reader = permit(&bench, "Read", link, None);
+    assert_eq!(delete("p", &reader), refused);
+    let one = permit(&bench, "All", link, None);
+    assert_eq!(delete("p", &one), Ok(()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use partita_engine::{
     Container, Context, DatabasePath, DefaultThroughput, Demand, EngineSettings, KeyRequired,
-    Migrate, Offer, OfferChange, Op, Outcome, PageRequest,
+    Migrate, Offer, OfferChange, Op, Outcome, PageRequest, PartitionSettings,
 };
 use partita_model::{ErrorKind, Throughput, ThroughputBucket, Value};
 
@@ -118,6 +118,33 @@ fn throughput_that_nobody_asked_for_is_shown_and_limits_nothing() {
     exhaust(&bench, "a");
     bench.run(Op::DeleteContainer { container: path(), condition: None }).result.unwrap();
     assert!(offers(&bench).is_empty() && offers(&bench.reopened()).is_empty());
+}
+
+#[test]
+fn throughput_that_nobody_asked_for_splits_nothing() {
+    let partitions = PartitionSettings { ru_max: 100, ..PartitionSettings::default() };
+    let bench = Bench::with_settings(EngineSettings { partitions, ..EngineSettings::default() });
+    make_database(&bench, None);
+    make_container(&bench, "c", None, KEY_PK);
+    for n in 0..20 {
+        assert_eq!(told(&bench.upsert(&format!(r#"{{"id":"{n}","pk":{n}}}"#), None)), None);
+    }
+    bench.settle();
+    assert_eq!((shown(&offer(&bench)), bench.partitions().len()), (Some(400), 1));
+    let bench = bench.reopened();
+    bench.settle();
+    assert_eq!(bench.partitions().len(), 1);
+}
+
+#[test]
+fn throughput_that_somebody_asked_for_splits() {
+    let partitions = PartitionSettings { ru_max: 100, ..PartitionSettings::default() };
+    let bench = Bench::with_settings(EngineSettings { partitions, ..EngineSettings::default() });
+    make_database(&bench, None);
+    make_container(&bench, "c", None, KEY_PK);
+    replace(&bench, Throughput::Manual(400), None).unwrap();
+    bench.settle();
+    assert_eq!(bench.partitions().len(), 4);
 }
 
 #[test]

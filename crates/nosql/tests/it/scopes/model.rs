@@ -236,6 +236,8 @@ enum Needs {
     Places(Vec<Where>),
     Everything,
     Procedure(Procedure),
+    /// The procedure, under all keys.
+    Change(Procedure),
     Run(Procedure, Where),
 }
 
@@ -260,7 +262,7 @@ fn needs(act: Act) -> (Needs, bool) {
         Act::Run(procedure, place, _) => (Needs::Run(procedure, place), true),
         Act::Plan | Act::Definition => (Needs::Nothing, false),
         Act::ReadProcedure(procedure) => (Needs::Procedure(procedure), false),
-        Act::WriteProcedure(_) => (Needs::Everything, true),
+        Act::WriteProcedure(procedure) => (Needs::Change(procedure), true),
         Act::ListProcedures | Act::Statistics => (Needs::Everything, false),
     }
 }
@@ -315,13 +317,16 @@ impl Opens {
             (_, Needs::Nothing) => true,
             (Opens::Place(place), Needs::Item(item)) => place.holds(item.place()),
             (Opens::Place(place), Needs::Places(all)) => all.iter().all(|one| place.holds(*one)),
-            (Opens::Place(place), Needs::Everything | Needs::Procedure(_)) => {
+            (Opens::Place(place), Needs::Everything | Needs::Procedure(_) | Needs::Change(_)) => {
                 *place == Where::Everywhere
             }
             (Opens::Place(place), Needs::Run(_, under)) => place.holds(*under),
             (Opens::Item(one), Needs::Item(item)) => one == item,
             (Opens::Item(_), _) => false,
             (Opens::Procedure(mine, _), Needs::Procedure(other)) => mine == other,
+            (Opens::Procedure(mine, place), Needs::Change(other)) => {
+                mine == other && *place == Where::Everywhere
+            }
             (Opens::Procedure(mine, place), Needs::Run(other, under)) => {
                 mine == other && place.holds(*under)
             }
