@@ -301,7 +301,7 @@ pub(super) fn ordered(
     let order = Order::of(facts);
     let place = sorted(after);
     let reach = leaf.items_in_reach()?;
-    if reach <= leaf.budget.settings.scan_items {
+    if reach <= leaf.budget.settings.scan_items && !places::gives_once(leaf) {
         return scan_as_paid(leaf, after, emit);
     }
     let is_answered = is_answered_by_walk(leaf.query.access(), &paths);

@@ -61,7 +61,8 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     if paths.is_empty() || !is_plain || !is_answered_by_walk(access, &paths) {
         return Ok(None);
     }
-    if leaf.items_in_reach()? <= leaf.budget.settings.scan_items {
+    let is_small = leaf.items_in_reach()? <= leaf.budget.settings.scan_items;
+    if is_small && !gives_once(leaf) {
         return Ok(None);
     }
     let order = Order::of(facts);
@@ -98,8 +99,9 @@ pub(super) fn places(leaf: &mut Leaf<'_>, after: Option<&SortPosition>) -> Resul
     Ok(Some(Places { found, end }))
 }
 
-/// Is one place of those with equal keys enough: is each row, once, what it is ordered by?
-fn gives_once(leaf: &Leaf<'_>) -> bool {
+/// Is one place of those with equal keys enough: is each row, once, what it is ordered by? A scan
+/// would bring all of them, page after page.
+pub(super) fn gives_once(leaf: &Leaf<'_>) -> bool {
     let facts = leaf.query.facts();
     let expires = leaf.container.definition.default_ttl.is_some();
     facts.distinct && facts.is_ordered_by_row() && !expires

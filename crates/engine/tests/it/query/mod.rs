@@ -5,6 +5,7 @@ mod computed;
 mod creation_order;
 mod first_places;
 mod index;
+mod index_answers;
 mod inline;
 mod limits;
 mod merging;
