@@ -73,14 +73,13 @@ pub(super) fn unordered(
 /// less for each. The walk is tried where it may be the shorter way, and given up when it is not.
 fn by_age(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
     let (reach, items) = (leaf.items_in_reach()?, leaf.items_in_partition()?);
-    let scan_cost = match leaf.may_be_held()? {
-        true => reach.saturating_mul(cost::SCAN),
-        false => u64::MAX,
-    };
     // Resource ids lead past all items of the partition.
     let passed = items / reach.max(1);
     let want = u64::try_from(leaf.want).unwrap_or(u64::MAX);
-    if want.saturating_mul(cost::LOAD.saturating_add(passed)) >= scan_cost {
+    let walk_cost = want.saturating_mul(cost::LOAD.saturating_add(passed));
+    let may_scan = leaf.may_be_held()?;
+    let scan_cost = if may_scan { reach.saturating_mul(cost::SCAN) } else { u64::MAX };
+    if may_scan && walk_cost >= scan_cost {
         return scan::oldest(leaf, after, emit);
     }
     let (mut given, mut last) = (0, None);

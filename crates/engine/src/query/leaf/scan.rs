@@ -59,8 +59,8 @@ pub(super) fn by_key(
 }
 
 /// Gives rows oldest item first, along resource ids: every item is loaded by its own, so this is
-/// for those who want few. None, and rows given so far, if more is spent on it than it is worth;
-/// the place is where to go on.
+/// for those who want few. None if it is given up because more was spent than it is worth; rows
+/// were given up to then.
 pub(super) fn by_rid(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
@@ -87,6 +87,7 @@ pub(super) fn oldest(
     };
     let mut top =
         TopRows::new(&order, after.as_ref(), leaf.want, leaf.budget.settings.sort_bytes_max);
+    // Resource id, bytes, and whether there was a row: of all that was passed.
     let mut passed: Vec<(u64, u64, bool)> = Vec::new();
     let walk = Walk::by_key(leaf, None);
     leaf.replan(|leaf| format!("keep the oldest {}\n{}", leaf.want, walk.name(leaf)));
@@ -95,7 +96,7 @@ pub(super) fn oldest(
         let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
         let is_new = after.as_ref().is_none_or(|after| place.rid >= after.rid);
         let mut shown: u32 = 0;
-        if is_new {
+        if is_new && !top.is_beyond(place.rid) {
             leaf.report.rows_evaluated += 1;
             leaf.run.rows(Document::stored(item.body), &mut |row| {
                 top.offer(LeafRow::sorted(row, item.rid));

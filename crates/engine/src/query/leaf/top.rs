@@ -48,6 +48,11 @@ impl<'a> TopRows<'a> {
         }
     }
 
+    /// In the order of age: does an item come too late for its rows to be among the first?
+    pub(super) fn is_beyond(&self, rid: u64) -> bool {
+        self.cutoff.as_ref().is_some_and(|cutoff| rid > cutoff.rid)
+    }
+
     /// The rows in order, and whether they are all that there are.
     pub(super) fn finish(mut self) -> (Vec<LeafRow>, bool) {
         self.cut();
