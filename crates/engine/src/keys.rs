@@ -161,6 +161,21 @@ pub(crate) fn term_range(path: &[u8], low: Bound<&[u8]>, high: Bound<&[u8]>) -> 
     between(&prefix, low.map(bound), high.map(bound))
 }
 
+/// The term of an item with a value at a path.
+pub(crate) fn term(path: &[u8], value: &[u8], rid: u64) -> Vec<u8> {
+    let mut out = term_prefix(path, value);
+    keycode::put_u64(&mut out, rid);
+    out
+}
+
+/// What the terms of a path begin with whose value begins like this.
+pub(crate) fn term_prefix(path: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len() + value.len() + 1 + RID_BYTES);
+    put_term_prefix(&mut out, path);
+    out.extend_from_slice(value);
+    out
+}
+
 /// The value in a term's key, given the encoded path that it begins with.
 pub(crate) fn term_value<'k>(key: &'k [u8], path: &[u8]) -> Option<EntryValue<'k>> {
     let value = key.strip_prefix(&[TERM])?.strip_prefix(path)?;

@@ -14,6 +14,7 @@ mod encryption_keys;
 mod import;
 mod partitions;
 mod query;
+mod report;
 mod scripts;
 mod users;
 

@@ -1,4 +1,6 @@
-//! From a document to its index entries, and back from an entry to what it says. Pure.
+//! From a document to its index entries, and back from an entry to what it says. Pure, but for
+//! `left_out.rs`, which asks a view whether an index has all items. Beside it stand sets of resource
+//! ids (`rid_set.rs`) and the memory of the keys behind them (`pointers.rs`).
 //!
 //! The index of a partition has three families of entries (`keys.rs`), each with an empty value and
 //! the item's rid at the end of its key. Whoever has a rid finds the item by `02 rid → item key`,
@@ -30,6 +32,9 @@
 
 mod composite;
 mod computed;
+mod left_out;
+mod pointers;
+mod rid_set;
 mod served;
 mod shape;
 mod terms;
@@ -45,6 +50,9 @@ use partita_model::{keycode, murmur3_128};
 
 pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, put_column};
 pub(crate) use computed::IndexedComputed;
+pub(crate) use left_out::has_all_items;
+pub(crate) use pointers::{KeyList, NumberHasher, Pointers, piece_range};
+pub(crate) use rid_set::RidSet;
 pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
 pub(crate) use terms::Terms;

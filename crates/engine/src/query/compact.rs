@@ -19,10 +19,9 @@ use partita_storage::{Direction, KeyRange, ScanLimit, Snapshot, Space};
 use sha2::{Digest, Sha256};
 
 use super::Job;
-use super::codec::{Input, put_blob, put_blobs, put_epk, put_number};
 use super::cursor::{Cursor, Progress, Stretch};
-use super::position::{ALL_ROWS, Order, Position, SortPosition};
-use super::token;
+use super::places::{ALL_ROWS, Order, Position, SortPosition};
+use super::token::{self, Input, put_blob, put_blobs, put_epk, put_number};
 use crate::context::Work;
 use crate::keys;
 use crate::record::ItemRecord;

@@ -5,6 +5,8 @@
 //! business (`scheduler.rs`): what they need to know is in [`Asked`], and a [`Task`] is one unit
 //! with its view.
 //!
+//! A query inside a transaction sees the view of that ([`Inside`]).
+//!
 //! If a page takes the units in turn, those behind the one that fills it need not be asked
 //! ([`Enough`]). A thread that has begun one of them finishes it in vain.
 
@@ -12,16 +14,17 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{Clock, Error, KeyPart, Result};
+use partita_model::{Clock, Error, KeyPart, Lsn, Result};
 use partita_query::{Groups, Query, Row, ScopeSettings};
-use partita_storage::Snapshot;
+use partita_storage::{
+    Direction, KeyRange, Page, Record, Result as StoreResult, ScanLimit, Snapshot, Space,
+};
 
 use super::Job;
 use super::cache::ResultCache;
 use super::cursor::Unit;
-use super::leaf::{Budget, End, Leaf, Vain, Watch};
-use super::place_list::PlaceList;
-use super::position::{LeafRow, Position};
+use super::leaf::{Budget, End, Leaf, Watch};
+use super::places::{LeafRow, PlaceList, Position};
 use super::scheduler;
 use crate::catalog::Container;
 use crate::context::Work;
@@ -179,7 +182,6 @@ impl Asked {
             asks_all: task.unit.is_whole,
             hint: self.hint,
             explains: self.explains,
-            vain: Vain::default(),
             items_in_reach: OnceCell::new(),
             want: usize::MAX,
             budget: Budget {
@@ -268,7 +270,7 @@ fn rows(
 ) -> Result<(Vec<LeafRow>, End)> {
     leaf.want = want;
     let (mut rows, mut bytes) = (Vec::new(), 0);
-    let end = leaf.stream(after, &mut |row: LeafRow| {
+    let end = leaf.rows(after, &mut |row: LeafRow| {
         bytes += row.row.text.len();
         rows.push(row);
         if rows.len() >= want || bytes >= bytes_max {
@@ -277,4 +279,55 @@ fn rows(
         ControlFlow::Continue(())
     })?;
     Ok((rows, end))
+}
+
+/// The transaction that a query is part of: a script's query runs on the view of its transaction,
+/// so it sees what the script wrote before. It takes no longer than the script has left, charges
+/// nobody (the transaction does), and nothing of it is kept: another query on the same LSN would
+/// see something else.
+pub(crate) struct Inside {
+    pub(crate) view: Arc<dyn Snapshot>,
+    pub(crate) millis_left: u64,
+}
+
+impl Inside {
+    pub(super) fn view(&self) -> Box<dyn Snapshot> {
+        Box::new(Shared(Arc::clone(&self.view)))
+    }
+
+    /// The limits of a query that has no more time than this.
+    pub(super) fn limited(&self, settings: &QuerySettings) -> QuerySettings {
+        QuerySettings {
+            page_millis_max: settings.page_millis_max.min(self.millis_left),
+            whole_millis_max: settings.whole_millis_max.min(self.millis_left),
+            ..settings.clone()
+        }
+    }
+}
+
+/// A view that others have as well.
+struct Shared(Arc<dyn Snapshot>);
+
+impl Snapshot for Shared {
+    fn lsn(&self) -> Lsn {
+        self.0.lsn()
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Record>> {
+        self.0.get(space, key)
+    }
+
+    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> StoreResult<Vec<Option<Record>>> {
+        self.0.get_many(space, keys)
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        limit: ScanLimit,
+    ) -> StoreResult<Page> {
+        self.0.scan(space, range, direction, limit)
+    }
 }

@@ -5,9 +5,8 @@
 //! whether the server may answer at all → `token.rs` and `cursor.rs` tell where the page before
 //! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
 //! (`leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
-//! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. What it took
-//! goes into the report (`explain.rs`). On which threads all this happens is decided in
-//! `scheduler.rs`.
+//! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. On which
+//! threads all this happens is decided in `scheduler.rs`.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -16,24 +15,17 @@
 //! - A query whose result would be wrong or endless is an error, never an approximation.
 
 mod cache;
-mod codec;
 mod compact;
 mod cursor;
-mod explain;
-mod inside;
 mod leaf;
 mod leaves;
 mod page;
-mod place_list;
-mod position;
+mod places;
 mod prepared;
-mod resume;
 mod route;
 mod scheduler;
-mod settle;
 mod stream;
 mod token;
-mod veil;
 
 pub(crate) use self::route::{Area, area};
 
@@ -47,7 +39,7 @@ use partita_query::{
 use partita_storage::Snapshot;
 
 pub(crate) use self::cache::ResultCache;
-pub(crate) use self::inside::Inside;
+pub(crate) use self::leaves::Inside;
 pub(crate) use self::prepared::PreparedQueries;
 pub(crate) use self::scheduler::{Attempt, Scheduler};
 
@@ -55,7 +47,7 @@ use self::compact::Doubt;
 use self::cursor::{Cursor, Progress};
 use self::leaf::Budget;
 use self::page::Page;
-use self::position::{Order, SortPosition};
+use self::places::{Order, SortPosition};
 use self::prepared::Prepared;
 use self::stream::Stream;
 use self::token::{Binding, Decoded};
@@ -488,7 +480,7 @@ impl Job<'_> {
     fn resumed(&self, order: &Order, after: Option<SortPosition>) -> Result<Option<SortPosition>> {
         let Some(filter) = &self.request.resume else { return Ok(after) };
         let columns = self.query.facts().order.len();
-        let wanted = resume::place(self.container, order, columns, filter)?;
+        let wanted = cursor::resume_place(self.container, order, columns, filter)?;
         Ok(Some(match after {
             Some(after) if order.compare(&after, &wanted).is_ge() => after,
             Some(_) | None => wanted,

@@ -16,7 +16,7 @@ use partita_query::{Facts, Groups, Row};
 use super::Job;
 use super::cursor::{Cursor, Progress, Unit};
 use super::leaves::{Question, ask};
-use super::position::{LeafRow, Order, Position};
+use super::places::{LeafRow, Order, Position};
 use super::stream::Stream;
 use crate::context::Work;
 use crate::op::LeafReport;

@@ -20,9 +20,9 @@ use partita_query::{PartitionFilter, Query};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use super::cache::NumberHasher;
-use super::codec::{put_blob, put_number};
+use super::token::{put_blob, put_number};
 use crate::catalog::Container;
+use crate::index::NumberHasher;
 use crate::op::QueryRequest;
 
 /// The memory of all prepared queries, about.

@@ -13,7 +13,7 @@
 //! merged. A unit that stopped before its end sets a limit: rows behind its last place may have to
 //! wait for rows that it did not give yet. If few rows are wanted, units are asked where they have
 //! rows rather than for the rows, and only those are loaded that are left after merging
-//! (`place_list.rs`). Those that cannot tell give rows at once; if others can, all are asked for
+//! (`places.rs`). Those that cannot tell give rows at once; if others can, all are asked for
 //! rows.
 
 use std::cmp::Ordering;
@@ -27,8 +27,7 @@ use super::compact::Doubt;
 use super::cursor::{self, Cursor, Unit};
 use super::leaf::{End, is_of_one_value};
 use super::leaves::{Answer, Question, ask, ask_rows_at};
-use super::place_list::{self, PlaceList};
-use super::position::{LeafRow, Order, Position, SortPosition};
+use super::places::{self, LeafRow, Order, PlaceList, Position, SortPosition};
 use super::token;
 use crate::context::Work;
 use crate::op::{LeafReport, Serving};
@@ -321,7 +320,7 @@ impl Stream {
         }
         let lists: Vec<(&PlaceList, bool)> =
             units.iter().map(|(places, has_more, _)| (places, *has_more)).collect();
-        let merged = place_list::merge(&lists, order, want);
+        let merged = places::merge(&lists, order, want);
         let mut used = vec![0; lists.len()];
         merged.iter().for_each(|list| used[*list] += 1);
         let (mut asked, mut noted) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Continuation tokens: how far a query has come, as a text that clients carry.
 //!
 //! ```text
-//! Q3.  base64url( progress, hidden by `veil.rs` · 16 bytes of an HMAC-SHA256 )
+//! Q3.  base64url( progress, masked · 16 bytes of an HMAC-SHA256 )
 //! ```
 //!
 //! The HMAC covers the progress and everything that a token is only good for: the container, the
@@ -21,15 +21,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use partita_model::{ContainerRid, EpkRange, Error, Result, keycode};
+use partita_model::{ContainerRid, Epk, EpkRange, Error, Result, keycode};
 use partita_query::Facts;
 use sha2::{Digest, Sha256};
 
-use super::codec::{Input, put_blob, put_blobs, put_epk, put_number};
 use super::compact::{self, Compact};
 use super::cursor::{Cursor, Progress, Stretch};
-use super::position::{Position, SortPosition};
-use super::veil::veil;
+use super::places::{Position, SortPosition};
 use crate::op::{QueryRequest, Scope, Serving};
 
 const PREFIX: &str = "Q3.";
@@ -79,7 +77,7 @@ pub(super) fn encode(
         short.put(&mut payload);
     }
     let mac = mac(binding, &payload);
-    veil(binding.secret, &mac, &mut payload);
+    mask(binding.secret, &mac, &mut payload);
     payload.extend_from_slice(&mac);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(payload))
 }
@@ -89,7 +87,7 @@ pub(super) fn decode(binding: &Binding<'_>, token: &str) -> Result<Decoded> {
     let mut bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| invalid())?;
     let length = bytes.len().checked_sub(MAC_BYTES).ok_or_else(invalid)?;
     let (payload, signed) = bytes.split_at_mut(length);
-    veil(binding.secret, signed, payload);
+    mask(binding.secret, signed, payload);
     let (payload, signed) = (&*payload, &*signed);
     let is_signed = |scope| hasher(binding, scope, payload).verify_truncated_left(signed).is_ok();
     let of_range = !is_signed(&binding.request.scope);
@@ -311,6 +309,117 @@ fn read_sort_position(input: &mut Input<'_>) -> Option<SortPosition> {
     Some(SortPosition { keys: input.blobs()?, rid: input.number()?, row: input.row()? })
 }
 
+/// What the stream's key is derived with. Signatures cover more bytes than these, so none is ever
+/// equal to the key.
+const DERIVATION: &[u8] = b"veil";
+
+/// Masks a payload that has this signature, or unmasks it.
+///
+/// A token holds the place where a page ended, and in an order that place is made of values. Along
+/// an index it may be the place of an item that the asker may not see: a page of the items under
+/// one partition key passes those of others on its way, and may end between two of them. So nobody
+/// but the server reads a token.
+///
+/// The payload is combined with a stream that is derived from its own signature (a synthetic
+/// initialisation vector): equal tokens look equal, and tokens that differ anywhere look unrelated.
+fn mask(secret: &[u8], signature: &[u8], payload: &mut [u8]) {
+    let key = keyed_hash(secret, &[DERIVATION]);
+    for (number, block) in payload.chunks_mut(key.len()).enumerate() {
+        let stream = keyed_hash(&key, &[signature, &(number as u64).to_be_bytes()]);
+        for (byte, hidden_by) in block.iter_mut().zip(stream) {
+            *byte ^= hidden_by;
+        }
+    }
+}
+
+fn keyed_hash(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    // A key of any length is good for an HMAC.
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()));
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+/// Bytes being read. Every method is None once they end or make no sense.
+pub(super) struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input(bytes)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// The inverse of [`put_number`].
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(super) fn row(&mut self) -> Option<u32> {
+        self.number().and_then(|row| u32::try_from(row).ok())
+    }
+
+    /// The inverse of [`put_blob`].
+    pub(super) fn blob(&mut self) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (blob, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(blob.to_vec())
+    }
+
+    /// The inverse of [`put_blobs`].
+    pub(super) fn blobs(&mut self) -> Option<Vec<Vec<u8>>> {
+        let count = self.number()?;
+        (0..count).map(|_| self.blob()).collect()
+    }
+
+    pub(super) fn epk(&mut self) -> Option<Epk> {
+        self.blob().map(Epk::from_bytes)
+    }
+}
+
+/// A number in groups of seven bits, the low ones first.
+pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push((number & 0x7F) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Bytes with their number before them.
+pub(super) fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+pub(super) fn put_blobs(out: &mut Vec<u8>, blobs: &[Vec<u8>]) {
+    put_number(out, blobs.len() as u64);
+    blobs.iter().for_each(|blob| put_blob(out, blob));
+}
+
+pub(super) fn put_epk(out: &mut Vec<u8>, epk: &Epk) {
+    put_blob(out, epk.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -400,5 +509,50 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn numbers_and_bytes_come_back() {
+        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX];
+        let blobs = vec![vec![], vec![0, 1, 2], vec![7; 300]];
+        let mut out = Vec::new();
+        numbers.iter().for_each(|number| put_number(&mut out, *number));
+        put_blobs(&mut out, &blobs);
+        let mut input = Input::new(&out);
+        for number in numbers {
+            assert_eq!(input.number(), Some(number));
+        }
+        assert_eq!(input.blobs(), Some(blobs));
+        assert!(input.is_empty());
+    }
+
+    #[test]
+    fn what_ends_early_is_none() {
+        let mut out = Vec::new();
+        put_number(&mut out, 300);
+        put_blob(&mut out, &[1, 2, 3]);
+        for end in 0..out.len() {
+            let mut input = Input::new(&out[..end]);
+            assert_eq!(input.number().and_then(|_| input.blob()), None);
+        }
+        assert_eq!(Input::new(&[0xFF; 20]).number(), None);
+    }
+
+    #[test]
+    fn what_is_hidden_is_shown_by_the_same_and_by_nothing_else() {
+        let payload: Vec<u8> = (0..100).collect();
+        let hidden = |secret: &[u8], signature: &[u8]| {
+            let mut bytes = payload.clone();
+            mask(secret, signature, &mut bytes);
+            bytes
+        };
+        let mut bytes = hidden(b"secret", b"signature");
+        assert!(bytes.iter().zip(&payload).filter(|(a, b)| a == b).count() < 10);
+        assert_ne!(bytes.get(..32), bytes.get(32..64));
+        assert_ne!(bytes, hidden(b"secret", b"another"));
+        assert_ne!(bytes, hidden(b"another", b"signature"));
+        mask(b"secret", b"signature", &mut bytes);
+        assert_eq!(bytes, payload);
+        mask(b"secret", b"signature", &mut []);
     }
 }

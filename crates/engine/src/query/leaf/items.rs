@@ -3,21 +3,26 @@
 //! Index entries end in rids. `02 rid → item key` and then the item itself are read in batches, in
 //! the order of the rids; what a query must not see, or what lies outside the leaf's range of keys,
 //! is left out before it is loaded where possible. The keys of items that were found lately, and of
-//! their neighbours, are remembered (`cache.rs`); they count as if they were read, so that a
+//! their neighbours, are remembered (`index/pointers.rs`); they count as if they were read, so that a
 //! query costs the same whoever asked before.
 
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use partita_model::{Error, Result};
-use partita_query::Row;
+use partita_model::{Document, Error, Result};
+use partita_query::{PlainRow, Row};
 use partita_storage::{Direction, KeyRange, Space};
 
-use super::Leaf;
+use super::plan::ItemSet;
+use super::{Emit, End, Leaf};
+use crate::index::{KeyList, piece_range};
 use crate::keys;
-use crate::query::cache::{KeyList, piece_range};
-use crate::query::place_list::PlaceList;
+use crate::query::places::{ALL_ROWS, LeafRow, PlaceList, Position};
 use crate::record::SeenItem;
+
+/// Loads grow from the first number to the second.
+pub(super) const BATCH_FIRST: usize = 16;
+pub(super) const BATCH_MAX: usize = 256;
 
 /// An item that the query may see.
 pub(super) struct Item {
@@ -38,17 +43,74 @@ pub(super) fn item_row(leaf: &mut Leaf<'_>, item: &Item) -> Result<Row> {
     Ok(Row { text: item.text()?.to_owned(), keys: Vec::new(), hash: 0, ordinal: 0 })
 }
 
+/// The rows of the items of a set, oldest first. `resumed`: the item to go on with, and how many of
+/// its rows are done.
+pub(super) fn rows(
+    leaf: &mut Leaf<'_>,
+    set: &ItemSet,
+    resumed: Option<(u64, u32)>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let mut left = set.rids.iter_from(resumed.map_or(0, |(rid, _)| rid)).peekable();
+    let mut size = BATCH_FIRST;
+    let facts = leaf.query.facts();
+    let is_item = set.exact && facts.plain == Some(PlainRow::Item) && !facts.distinct;
+    while left.peek().is_some() {
+        let batch: Vec<u64> = left.by_ref().take(size).collect();
+        size = (size * 2).min(BATCH_MAX);
+        let items = fetch(leaf, &batch)?;
+        let is_last = left.peek().is_none();
+        for (at, item) in items.iter().enumerate() {
+            let done = resumed.filter(|(rid, _)| *rid == item.rid).map_or(0, |(_, row)| row);
+            let flow = match is_item {
+                true if done > 0 => ControlFlow::Continue(()),
+                true => {
+                    leaf.report.rows_out += 1;
+                    let (row, rid) = (item_row(leaf, item)?, item.rid);
+                    emit(LeafRow { row, position: Position::Rid { rid, row: 1 } })
+                }
+                false => rows_of(leaf, item, done, emit)?,
+            };
+            if flow.is_break() {
+                let is_end = is_last && at + 1 == items.len() && !leaf.query.facts().joins;
+                return Ok(if is_end { End::Exhausted } else { End::Stopped });
+            }
+        }
+        if let (false, true, Some(rid)) = (is_last, leaf.page_is_over(), batch.last()) {
+            return Ok(End::OutOfBudget(Position::Rid { rid: *rid, row: ALL_ROWS }));
+        }
+    }
+    Ok(End::Exhausted)
+}
+
+/// The rows of an item that are not done yet.
+pub(super) fn rows_of(
+    leaf: &mut Leaf<'_>,
+    item: &Item,
+    done: u32,
+    emit: &mut Emit<'_>,
+) -> Result<ControlFlow<()>> {
+    let (run, report) = (&mut leaf.run, &mut leaf.report);
+    let rid = item.rid;
+    let mut flow = ControlFlow::Continue(());
+    report.rows_evaluated += 1;
+    run.rows(Document::new(item.text()?), &mut |row| {
+        let number = row.ordinal.saturating_add(1);
+        if number > done {
+            report.rows_out += 1;
+            flow = emit(LeafRow { row, position: Position::Rid { rid, row: number } });
+        }
+        flow
+    })?;
+    Ok(flow)
+}
+
 /// The items with these rids, in this order, as far as the query may see them.
 pub(super) fn fetch(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {
     let begun = leaf.moment();
     let items = fetch_now(leaf, rids);
     leaf.report.load_nanos += leaf.since(begun);
     items
-}
-
-/// Those of these items that the query may see, by their rids.
-pub(super) fn fetch_all(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<u64>> {
-    Ok(fetch(leaf, rids)?.into_iter().map(|item| item.rid).collect())
 }
 
 fn fetch_now(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Vec<Item>> {

@@ -1,44 +1,40 @@
 //! One partition's part of a query.
 //!
 //! A leaf looks at the items of one range of EPKs in one view of one partition, and gives their
-//! rows in one of the orders of `position.rs`, or their groups. It applies FROM, WHERE, SELECT and
+//! rows in one of the orders of `places.rs`, or their groups. It applies FROM, WHERE, SELECT and
 //! ORDER BY; what needs more than one partition (DISTINCT, TOP, OFFSET, merging) is not its
 //! business. It is told how many rows can be used, and gives up its turn when it has looked at much
 //! without finding them.
 //!
 //! What a query never sees: items that have expired, and items of other partition keys that share
-//! an EPK. Where a former version kept items out of the index, it does not tell of them:
-//! `left_out.rs` has such partitions scanned.
+//! an EPK. Where a former version kept items out of the index, partitions are scanned.
 //!
-//! There are several ways to the same rows:
+//! **From the question to the rows.** `choose.rs` weighs the ways there are, by what `statistics.rs`
+//! knows of the partition, and makes a plan (`plan.rs`), which prints. It has asked the index for
+//! sets of items by then (`lookup.rs`). The plan runs:
 //!
 //! - `scan.rs` looks at every item. It is the way that is always there, and the one that all others
 //!   are compared with.
-//! - `indexed.rs` lets the index say which items to look at, or in which order.
-//! - `sift.rs` decides filters that no index answers on columns of the index.
-//! - `cover.rs` gathers groups from the index alone.
-//! - `places.rs` tells where rows would be, for those who load few of them, or none where keys tell
-//!   enough (`known.rs`).
+//! - `items.rs` loads the items of a set.
+//! - `columns.rs` decides filters that no index answers on columns of the index, and `groups.rs`
+//!   makes groups of them.
+//! - `order_walk.rs` walks along an index that has the order, and `ordered.rs` makes rows of that, of
+//!   keys alone where they tell enough (`key_rows.rs`).
 //!
 //! A position is good for all of them: what one way began, another can go on with.
 
-mod column;
-mod composite;
-mod cover;
-mod explain;
-mod indexed;
+mod choose;
+mod columns;
+mod groups;
 mod items;
-mod known;
-mod left_out;
+mod key_rows;
 mod lookup;
 mod order_walk;
-mod places;
+mod ordered;
+mod plan;
 mod reader;
-mod rid_set;
 mod scan;
-mod sift;
-mod small_document;
-mod top;
+mod statistics;
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -47,26 +43,20 @@ use partita_model::{Clock, EpkRange, Error, KeyPart, Result};
 use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
-pub(super) use self::indexed::is_answered_by_walk;
-pub(super) use self::rid_set::RidSet;
-pub(super) use self::small_document::is_of_one_value;
+pub(super) use self::choose::is_answered_by_walk;
+pub(super) use self::key_rows::is_of_one_value;
 
+use self::choose::{Goal, check_order, choose};
+use self::key_rows::KeyRows;
+use self::plan::{LeafPlan, way_to_rows};
 use super::cache::ResultCache;
-use super::place_list::PlaceList;
-use super::position::{LeafRow, Position};
+use super::places::{LeafRow, PlaceList, Position};
 use crate::catalog::{Container, Partition};
 use crate::database::QuerySettings;
+use crate::index;
 use crate::keys;
-use crate::op::{LeafReport, PlanHint};
+use crate::op::{IndexUse, LeafReport, PlanHint};
 use crate::record::SeenItem;
-
-/// What it takes to get at something, in entries of an index that are passed.
-mod cost {
-    /// To pass an item in a scan.
-    pub(super) const SCAN: u64 = 4;
-    /// To load an item by its resource id.
-    pub(super) const LOAD: u64 = 32;
-}
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,20 +92,12 @@ pub(super) struct Leaf<'a> {
     pub(super) hint: PlanHint,
     /// The report tells the plan, its indexes and what took the time.
     pub(super) explains: bool,
-    pub(super) vain: Vain,
     /// How many items there are, once somebody asked.
     pub(super) items_in_reach: OnceCell<u64>,
     /// No more rows than this are of use.
     pub(super) want: usize,
     pub(super) budget: Budget<'a>,
     pub(super) report: LeafReport,
-}
-
-/// Items that a scan came by and that gave no row.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Vain {
-    documents: u64,
-    bytes: u64,
 }
 
 /// How far a leaf may go.
@@ -166,19 +148,47 @@ impl Budget<'_> {
     }
 }
 
-impl Leaf<'_> {
+impl<'a> Leaf<'a> {
+    /// Takes to scanning where the index does not have all items.
+    pub(super) fn mind_left_out(&mut self) -> Result<()> {
+        if self.hint == PlanHint::ScanOnly {
+            return Ok(());
+        }
+        let former = self.container.policies.former.iter().map(|(_, policy)| policy);
+        let policies = former.chain([&self.container.definition.indexing]);
+        let has_all = || index::has_all_items(self.view, policies);
+        if !self.cache.is_complete(self.partition.id, has_all)? {
+            self.hint = PlanHint::ScanOnly;
+        }
+        Ok(())
+    }
+
     /// Gives the rows behind a place, in order. The place also decides the order of an unordered
     /// query; without one the plan does.
-    pub(super) fn stream(&mut self, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
+    pub(super) fn rows(&mut self, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
         self.timed(|leaf| {
-            let ordered = leaf.query.facts().ordered;
-            if ordered {
-                indexed::check_order(leaf)?;
-            }
-            match leaf.hint {
-                PlanHint::ScanOnly => scan::stream(leaf, after, emit),
-                PlanHint::Best if ordered => indexed::ordered(leaf, after, emit),
-                PlanHint::Best => indexed::unordered(leaf, after, emit),
+            let (facts, access) = (leaf.query.facts(), leaf.query.access());
+            check_order(facts, &leaf.served())?;
+            let plan = choose(Goal::Rows { after }, facts, access, leaf)?;
+            leaf.note(&plan);
+            let place = after.and_then(Position::sorted);
+            let resumed = after.and_then(Position::row_of_item);
+            match &plan {
+                LeafPlan::ScanByKey => scan::by_key(leaf, after, emit),
+                LeafPlan::ScanByAge { cost_max } => scan::by_age(leaf, after, *cost_max, emit),
+                LeafPlan::KeepOldest { .. } => scan::oldest(leaf, after, emit),
+                LeafPlan::Sort { .. } => scan::sorted(leaf, after, emit),
+                LeafPlan::Fetch(set) => items::rows(leaf, set, resumed, emit),
+                LeafPlan::SortFetched { set, .. } => ordered::sorted(leaf, set, place, emit),
+                LeafPlan::FilterColumns { judge, scan, made_of_keys } => {
+                    columns::rows(leaf, (judge, scan, *made_of_keys), resumed, emit)
+                }
+                LeafPlan::Walk(walk) => ordered::rows(leaf, walk, place, emit),
+                LeafPlan::GroupScanned { .. }
+                | LeafPlan::GroupFetched(_)
+                | LeafPlan::GroupColumns { .. }
+                | LeafPlan::Count { .. }
+                | LeafPlan::Extremes(_) => Err(Error::internal("a plan for groups gives no rows")),
             }
         })
     }
@@ -186,27 +196,89 @@ impl Leaf<'_> {
     /// The places of the rows behind one, in order, as many as are wanted; None where only the
     /// items tell them.
     pub(super) fn places(&mut self, after: Option<&Position>) -> Result<Option<(PlaceList, End)>> {
-        let after = match after {
-            Some(Position::Sorted(after)) => Some(after),
-            Some(Position::Key { .. } | Position::Rid { .. }) | None => None,
-        };
         self.timed(|leaf| {
-            indexed::check_order(leaf)?;
-            Ok(places::places(leaf, after)?.map(|places| (places.found, places.end)))
+            let (facts, access) = (leaf.query.facts(), leaf.query.access());
+            check_order(facts, &leaf.served())?;
+            let Some(walk) = choose::places(facts, access, leaf)? else { return Ok(None) };
+            let found = ordered::places(leaf, &walk, after.and_then(Position::sorted))?;
+            leaf.explain(|| (walk.to_string(), vec![walk.index_use()]));
+            Ok(found)
         })
     }
 
     /// The row of each of some places that this leaf gave; none where the item has none.
     pub(super) fn rows_at(&mut self, places: &PlaceList) -> Result<Vec<Option<Row>>> {
-        self.timed(|leaf| places::rows_at(leaf, places))
+        self.timed(|leaf| {
+            let made_of_keys = KeyRows::of_places(leaf, true).is_some();
+            leaf.explain(|| (way_to_rows(made_of_keys), Vec::new()));
+            let rows = ordered::rows_at(leaf, (true, made_of_keys), places)?;
+            leaf.report.rows_out += rows.iter().flatten().count() as u64;
+            Ok(rows)
+        })
     }
 
     /// Gathers the groups of all items.
     pub(super) fn groups(&mut self) -> Result<Groups> {
-        self.timed(|leaf| match cover::groups(leaf)? {
-            Some(groups) => Ok(groups),
-            None => scan::groups(leaf),
+        self.timed(|leaf| {
+            let plan = choose(Goal::Groups, leaf.query.facts(), leaf.query.access(), leaf)?;
+            leaf.note(&plan);
+            match &plan {
+                LeafPlan::Count { items } => groups::counted(leaf, *items),
+                LeafPlan::Extremes(extremes) => extremes.groups(leaf),
+                LeafPlan::GroupColumns { scan, is_exact } => {
+                    groups::of_columns(leaf, scan, *is_exact)
+                }
+                LeafPlan::GroupFetched(set) => groups::of_items(leaf, set),
+                LeafPlan::GroupScanned { by_age } => scan::groups(leaf, *by_age),
+                LeafPlan::ScanByKey
+                | LeafPlan::ScanByAge { .. }
+                | LeafPlan::KeepOldest { .. }
+                | LeafPlan::Sort { .. }
+                | LeafPlan::Fetch(_)
+                | LeafPlan::SortFetched { .. }
+                | LeafPlan::FilterColumns { .. }
+                | LeafPlan::Walk(_) => Err(Error::internal("a plan for rows gives no groups")),
+            }
         })
+    }
+
+    /// Puts the plan into the report.
+    fn note(&mut self, plan: &LeafPlan<'_>) {
+        self.explain(|| (plan.to_string(), plan.indexes()));
+    }
+
+    fn explain(&mut self, plan: impl FnOnce() -> (String, Vec<IndexUse>)) {
+        if self.explains {
+            let (plan, used) = plan();
+            self.report.plan = plan;
+            self.report.indexes_used = used;
+        }
+    }
+
+    /// Gives a way up for another. So many rows were given.
+    fn instead<T>(
+        &mut self,
+        because: &str,
+        given: usize,
+        other: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let (want, first) = (self.want, std::mem::take(&mut self.report.plan));
+        self.want = want.saturating_sub(given).max(1);
+        let done = other(self);
+        self.want = want;
+        if self.explains {
+            let first: Vec<String> = first.lines().map(|line| format!("  {line}")).collect();
+            let second = &self.report.plan;
+            self.report.plan =
+                format!("{second}\nafter giving up, since {because}:\n{}", first.join("\n"));
+        }
+        done
+    }
+
+    /// Looked at, but not to be paid for.
+    fn spare(&mut self, documents: u64, bytes: u64) {
+        self.report.spared_documents += documents;
+        self.report.spared_bytes += bytes;
     }
 
     fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {

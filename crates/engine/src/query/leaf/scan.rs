@@ -3,21 +3,24 @@
 //! Items lie in the order of their keys, where they are looked at in place (`Snapshot::walk`): only
 //! what becomes part of a row is copied. But rows without ORDER BY come oldest item first. So a
 //! scan keeps the first rows of that order, as it does of any other (`top.rs`), and goes through
-//! all items again for each page; who wants few rows walks along resource ids instead. Partitions
+//! all items again for each page; who wants few rows goes along resource ids instead. Partitions
 //! that are too large for either give rows in the order of keys.
 
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 use partita_model::{Document, Error, Result};
 use partita_query::Groups;
+use partita_query::access::Access;
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Space};
 
+use super::choose::{cost, is_answered};
+use super::plan::LeafPlan;
 use super::reader::rid_of;
-use super::top::TopRows;
-use super::{Emit, End, Leaf, Vain, cost, indexed};
+use super::{Emit, End, Leaf};
 use crate::keys;
-use crate::query::position::{ALL_ROWS, LeafRow, Order, Position};
+use crate::query::places::{ALL_ROWS, LeafRow, Order, Position, TopRows};
 use crate::record::SeenItem;
 
 /// Along resource ids, the first read of the store asks for so many entries, each further one for
@@ -29,47 +32,46 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// The time is looked at once in so many items.
 const CHECK_EVERY: u64 = 256;
 
-/// Gives the rows behind a place, in order.
-pub(super) fn stream(
-    leaf: &mut Leaf<'_>,
-    after: Option<&Position>,
-    emit: &mut Emit<'_>,
-) -> Result<End> {
-    if leaf.query.facts().ordered {
-        return sorted(leaf, after, emit);
-    }
-    match after {
-        _ if leaf.goes_by_key(after)? => by_key(leaf, after, emit),
-        Some(_) if leaf.goes_by_key(None)? => {
-            Ok(by_rid(leaf, after, u64::MAX, emit)?.unwrap_or(End::Exhausted))
-        }
-        Some(_) | None => oldest(leaf, after, emit),
-    }
-}
-
 /// Gives rows in the order of item keys: of partitions that are too large for another one.
 pub(super) fn by_key(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
     emit: &mut Emit<'_>,
 ) -> Result<End> {
-    let walk = Walk::by_key(leaf, after);
-    leaf.replan(|leaf| walk.name(leaf));
-    Ok(unsorted(leaf, &walk, u64::MAX, emit)?.unwrap_or(End::Exhausted))
+    let scan = Scan::by_key(leaf, after);
+    let end = unsorted(leaf, &scan, u64::MAX, emit)?.unwrap_or(End::Exhausted);
+    scan.spare_vain(leaf);
+    Ok(end)
 }
 
 /// Gives rows oldest item first, along resource ids: every item is loaded by its own, so this is
-/// for those who want few. None if it is given up because more was spent than it is worth; rows
-/// were given up to then.
-pub(super) fn by_rid(
+/// for those who want few. If it has cost more than it is worth, the oldest of the rest are kept
+/// instead.
+pub(super) fn by_age(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
-    spend_max: u64,
+    cost_max: u64,
     emit: &mut Emit<'_>,
-) -> Result<Option<End>> {
-    let walk = Walk::by_rid(after);
-    leaf.replan(|leaf| walk.name(leaf));
-    unsorted(leaf, &walk, spend_max, emit)
+) -> Result<End> {
+    let (mut given, mut last) = (0, None);
+    let before = (leaf.report.documents_loaded, leaf.report.document_bytes);
+    let scan = Scan::by_rid(after);
+    let end = unsorted(leaf, &scan, cost_max, &mut |row: LeafRow| {
+        given += 1;
+        last = Some(row.position.clone());
+        emit(row)
+    })?;
+    if let Some(end) = end {
+        scan.spare_vain(leaf);
+        return Ok(end);
+    }
+    // What was loaded in vain is looked at again, and paid for then.
+    let loaded = leaf.report.documents_loaded - before.0;
+    leaf.spare(loaded, leaf.report.document_bytes - before.1);
+    leaf.instead("few of its items fit the filter", given, |leaf| {
+        leaf.note(&LeafPlan::KeepOldest { want: leaf.want });
+        oldest(leaf, last.as_ref().or(after), emit)
+    })
 }
 
 /// Gives rows oldest item first by going through all items, side by side as they lie, and keeping
@@ -89,51 +91,85 @@ pub(super) fn oldest(
         TopRows::new(&order, after.as_ref(), leaf.want, leaf.budget.settings.sort_bytes_max);
     // Resource id, bytes, and whether there was a row: of all that was passed.
     let mut passed: Vec<(u64, u64, bool)> = Vec::new();
-    let walk = Walk::by_key(leaf, None);
-    leaf.replan(|leaf| format!("keep the oldest {}\n{}", leaf.want, walk.name(leaf)));
-    walk.each(leaf, &mut |leaf, place| {
+    Scan::by_key(leaf, None).each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
         let is_new = after.as_ref().is_none_or(|after| place.rid >= after.rid);
-        let mut shown: u32 = 0;
-        if is_new && !top.is_beyond(place.rid) {
-            leaf.report.rows_evaluated += 1;
-            leaf.run.rows(Document::stored(item.body), &mut |row| {
-                top.offer(LeafRow::sorted(row, item.rid));
-                shown = shown.saturating_add(1);
-                ControlFlow::Continue(())
-            })?;
-            leaf.note_shown(item, shown)?;
-        }
+        let has_row = is_new && !top.is_beyond(place.rid) && top_rows(leaf, item, &mut top)?;
         let bytes = item.body.len() as u64;
-        passed.push((if is_new { place.rid } else { u64::MAX }, bytes, shown > 0));
+        passed.push((if is_new { place.rid } else { u64::MAX }, bytes, has_row));
         Ok(ControlFlow::Continue(()))
     })?;
     leaf.check_whole()?;
-    let (rows, complete) = top.finish();
-    let (end, last) = leaf.give_sorted(rows, complete, emit);
+    let (rows, is_complete) = top.finish();
+    let (end, last) = give_sorted(leaf, rows, is_complete, emit);
     let last = if end == End::Exhausted { u64::MAX - 1 } else { last.unwrap_or(0) };
-    let index_tells = leaf.vain.documents > 0 && indexed::answers(leaf, leaf.query.access());
-    for (rid, bytes, shown) in passed {
-        if rid > last || index_tells && !shown {
-            leaf.report.spared_documents += 1;
-            leaf.report.spared_bytes += bytes;
+    let index_tells = is_answered(leaf.query.access(), &leaf.container.served_policy());
+    for (rid, bytes, has_row) in passed {
+        if rid > last || index_tells && !has_row {
+            leaf.spare(1, bytes);
         }
     }
-    leaf.vain = Vain::default();
     Ok(end)
 }
 
-/// Gathers the groups of all items.
-pub(super) fn groups(leaf: &mut Leaf<'_>) -> Result<Groups> {
-    let mut groups = Groups::new(leaf.query);
-    // In lists the order of the items shows.
-    let walk = match leaf.query.facts().lists && !leaf.goes_by_key(None)? {
-        true => Walk::by_rid(None),
-        false => Walk::by_key(leaf, None),
+/// Gives the first rows of an order by going through all items.
+pub(super) fn sorted(
+    leaf: &mut Leaf<'_>,
+    after: Option<&Position>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let facts = leaf.query.facts();
+    let order = Order::of(facts);
+    let after = match after {
+        Some(Position::Sorted(after)) => Some(after),
+        Some(_) | None => None,
     };
-    leaf.replan(|leaf| format!("group\n{}", walk.name(leaf)));
-    walk.each(leaf, &mut |leaf, place| {
+    let before = (leaf.report.documents_loaded, leaf.report.document_bytes, leaf.report.rows_out);
+    let mut top = TopRows::new(&order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
+    let scan = Scan::by_key(leaf, None);
+    scan.each(leaf, &mut |leaf, place| {
+        leaf.check_whole_every(CHECK_EVERY)?;
+        if let Some(item) = place.item
+            && !top_rows(leaf, item, &mut top)?
+        {
+            scan.note_vain(item);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    leaf.check_whole()?;
+    let (rows, is_complete) = top.finish();
+    let end = give_sorted(leaf, rows, is_complete, emit).0;
+    if *leaf.query.access() == Access::All && !facts.joins {
+        // An index that has the order leads to the rows that are wanted, and no further.
+        let loaded = leaf.report.documents_loaded - before.0;
+        let documents = loaded.saturating_sub(leaf.report.rows_out - before.2);
+        let bytes = u128::from(leaf.report.document_bytes - before.1);
+        let share = bytes * u128::from(documents) / u128::from(loaded.max(1));
+        leaf.spare(documents, u64::try_from(share).unwrap_or(0));
+    } else {
+        scan.spare_vain(leaf);
+    }
+    Ok(end)
+}
+
+/// Offers the rows of an item; whether there are any.
+fn top_rows(leaf: &mut Leaf<'_>, item: &SeenItem<'_>, top: &mut TopRows<'_>) -> Result<bool> {
+    let mut has_row = false;
+    leaf.report.rows_evaluated += 1;
+    leaf.run.rows(Document::stored(item.body), &mut |row| {
+        top.offer(LeafRow::sorted(row, item.rid));
+        has_row = true;
+        ControlFlow::Continue(())
+    })?;
+    check_shown(item, has_row)
+}
+
+/// Gathers the groups of all items; in lists their order shows.
+pub(super) fn groups(leaf: &mut Leaf<'_>, by_age: bool) -> Result<Groups> {
+    let mut groups = Groups::new(leaf.query);
+    let scan = if by_age { Scan::by_rid(None) } else { Scan::by_key(leaf, None) };
+    scan.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         if let Some(item) = place.item {
             leaf.report.rows_evaluated += 1;
@@ -163,7 +199,7 @@ pub(super) fn sample(
     is_in_doubt: &dyn Fn(Document<'_>) -> bool,
 ) -> Result<Sample> {
     let mut sample = Sample::default();
-    Walk::by_key(leaf, None).each(leaf, &mut |leaf, place| {
+    Scan::by_key(leaf, None).each(leaf, &mut |leaf, place| {
         sample.seen += 1;
         if let Some(item) = place.item {
             leaf.report.rows_evaluated += 1;
@@ -181,29 +217,29 @@ pub(super) fn sample(
 /// the walk was given up for what it costs.
 fn unsorted(
     leaf: &mut Leaf<'_>,
-    walk: &Walk,
-    spend_max: u64,
+    scan: &Scan,
+    cost_max: u64,
     emit: &mut Emit<'_>,
 ) -> Result<Option<End>> {
     let mut stop: Option<End> = None;
     let mut is_given_up = false;
     let before = (leaf.report.entries_scanned, leaf.report.documents_loaded);
-    let ended = walk.each(leaf, &mut |leaf, place| {
+    let ended = scan.each(leaf, &mut |leaf, place| {
         if stop.is_some() {
             return Ok(ControlFlow::Break(()));
         }
-        if walk.rows_of(leaf, place, emit)?.is_break() {
+        if scan.rows_of(leaf, place, emit)?.is_break() {
             stop = Some(End::Stopped);
             // The item itself may have more rows.
             let more = leaf.query.facts().joins;
             return Ok(if more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
         }
         if leaf.page_is_over_every(CHECK_EVERY) {
-            stop = Some(End::OutOfBudget(walk.position_at(place, ALL_ROWS)));
+            stop = Some(End::OutOfBudget(scan.position_at(place, ALL_ROWS)));
         }
         let entries = leaf.report.entries_scanned - before.0;
         let loads = leaf.report.documents_loaded - before.1;
-        is_given_up = entries + loads * cost::LOAD > spend_max;
+        is_given_up = entries + loads * cost::LOAD > cost_max;
         Ok(if is_given_up { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     if is_given_up && stop.is_none() {
@@ -212,34 +248,7 @@ fn unsorted(
     Ok(Some(if ended { End::Exhausted } else { stop.unwrap_or(End::Exhausted) }))
 }
 
-fn sorted(leaf: &mut Leaf<'_>, after: Option<&Position>, emit: &mut Emit<'_>) -> Result<End> {
-    let order = Order::of(leaf.query.facts());
-    let after = match after {
-        Some(Position::Sorted(after)) => Some(after),
-        Some(_) | None => None,
-    };
-    let mut top = TopRows::new(&order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
-    let walk = Walk::by_key(leaf, None);
-    leaf.replan(|leaf| format!("sort, keep {}\n{}", leaf.want, walk.name(leaf)));
-    walk.each(leaf, &mut |leaf, place| {
-        leaf.check_whole_every(CHECK_EVERY)?;
-        let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
-        let mut shown: u32 = 0;
-        leaf.report.rows_evaluated += 1;
-        leaf.run.rows(Document::stored(item.body), &mut |row| {
-            top.offer(LeafRow::sorted(row, item.rid));
-            shown = shown.saturating_add(1);
-            ControlFlow::Continue(())
-        })?;
-        leaf.note_shown(item, shown)?;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    leaf.check_whole()?;
-    let (rows, complete) = top.finish();
-    Ok(leaf.give_sorted(rows, complete, emit).0)
-}
-
-/// What a walk comes by.
+/// What a scan comes by.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     key: &'p [u8],
@@ -248,19 +257,21 @@ struct Place<'p> {
     item: Option<&'p SeenItem<'p>>,
 }
 
-/// Sees the places of a walk, one after another.
+/// Sees the places of a scan, one after another.
 type See<'s, 'l> = dyn FnMut(&mut Leaf<'l>, Place<'_>) -> Result<ControlFlow<()>> + 's;
 
 /// A way through the items of a leaf.
-struct Walk {
+struct Scan {
     range: KeyRange,
     by_rid: bool,
     /// The item to go on with, and how many of its rows are done.
     resumed: Option<(u64, u32)>,
+    /// How many items gave no row, and their bytes.
+    vain: Cell<(u64, u64)>,
 }
 
-impl Walk {
-    fn by_key(leaf: &Leaf<'_>, after: Option<&Position>) -> Walk {
+impl Scan {
+    fn by_key(leaf: &Leaf<'_>, after: Option<&Position>) -> Scan {
         let mut range = keys::items_in(&leaf.restrict);
         let mut resumed = None;
         if let Some(Position::Key { item_key, rid, row }) = after
@@ -272,22 +283,17 @@ impl Walk {
             };
             resumed = Some((*rid, *row));
         }
-        Walk { range, by_rid: false, resumed }
+        Scan { range, by_rid: false, resumed, vain: Cell::default() }
     }
 
-    fn by_rid(after: Option<&Position>) -> Walk {
+    fn by_rid(after: Option<&Position>) -> Scan {
         let mut range = keys::all_rids();
         let mut resumed = None;
         if let Some(Position::Rid { rid, row }) = after {
             range.start = Bound::Included(keys::rid(*rid));
             resumed = Some((*rid, *row));
         }
-        Walk { range, by_rid: true, resumed }
-    }
-
-    fn name(&self, leaf: &Leaf<'_>) -> String {
-        let order = if self.by_rid { "resource id" } else { "key" };
-        format!("scan items by {order} in {}", leaf.restrict)
+        Scan { range, by_rid: true, resumed, vain: Cell::default() }
     }
 
     /// Shows one place after another, until `see` breaks. True if it came to the end.
@@ -364,11 +370,11 @@ impl Walk {
             Some((resumed, rows)) if resumed == item.rid => rows,
             Some(_) | None => 0,
         };
-        let mut shown: u32 = 0;
+        let mut has_row = false;
         let (run, report) = (&mut leaf.run, &mut leaf.report);
         report.rows_evaluated += 1;
         run.rows(Document::stored(item.body), &mut |row| {
-            shown = shown.saturating_add(1);
+            has_row = true;
             let number = row.ordinal.saturating_add(1);
             if number <= done {
                 return ControlFlow::Continue(());
@@ -377,8 +383,24 @@ impl Walk {
             flow = emit(LeafRow { row, position: self.position_at(place, number) });
             flow
         })?;
-        leaf.note_shown(item, shown)?;
+        if !check_shown(item, has_row)? {
+            self.note_vain(item);
+        }
         Ok(flow)
+    }
+
+    fn note_vain(&self, item: &SeenItem<'_>) {
+        let (items, bytes) = self.vain.get();
+        self.vain.set((items + 1, bytes + item.body.len() as u64));
+    }
+
+    /// A scan must not cost more than the index would: items that it would have passed over are not
+    /// paid for.
+    fn spare_vain(&self, leaf: &mut Leaf<'_>) {
+        let (documents, bytes) = self.vain.get();
+        if documents > 0 && is_answered(leaf.query.access(), &leaf.container.served_policy()) {
+            leaf.spare(documents, bytes);
+        }
     }
 
     fn position_at(&self, place: Place<'_>, row: u32) -> Position {
@@ -390,43 +412,38 @@ impl Walk {
     }
 }
 
-impl Leaf<'_> {
-    /// Gives the first rows of an order. How that ended, and the item of the last row given.
-    fn give_sorted(
-        &mut self,
-        rows: Vec<LeafRow>,
-        complete: bool,
-        emit: &mut Emit<'_>,
-    ) -> (End, Option<u64>) {
-        let mut last = None;
-        let mut left = rows.len();
-        for LeafRow { row, position } in rows {
-            self.report.rows_out += 1;
-            left -= 1;
-            let position = position.without_keys();
-            last = Some(position.clone());
-            let row = LeafRow { row, position };
-            if emit(row).is_break() && (left > 0 || !complete) {
-                return (End::Stopped, last.and_then(|last| last.rid()));
-            }
-        }
-        let rid = last.as_ref().and_then(Position::rid);
-        match last {
-            Some(last) if !complete => (End::OutOfBudget(last), rid),
-            Some(_) | None => (End::Exhausted, rid),
+/// Gives the first rows of an order. How that ended, and the item of the last row given.
+fn give_sorted(
+    leaf: &mut Leaf<'_>,
+    rows: Vec<LeafRow>,
+    is_complete: bool,
+    emit: &mut Emit<'_>,
+) -> (End, Option<u64>) {
+    let mut last = None;
+    let mut left = rows.len();
+    for LeafRow { row, position } in rows {
+        leaf.report.rows_out += 1;
+        left -= 1;
+        let position = position.without_keys();
+        last = Some(position.clone());
+        if emit(LeafRow { row, position }).is_break() && (left > 0 || !is_complete) {
+            return (End::Stopped, last.and_then(|last| last.rid()));
         }
     }
+    let rid = last.as_ref().and_then(Position::rid);
+    match last {
+        Some(last) if !is_complete => (End::OutOfBudget(last), rid),
+        Some(_) | None => (End::Exhausted, rid),
+    }
+}
 
-    /// Fails if an item that gave rows is no text. Most items of a scan give none: what the filter
-    /// did not look at of them is not read from memory at all.
-    fn note_shown(&mut self, item: &SeenItem<'_>, rows: u32) -> Result<()> {
-        if rows == 0 {
-            self.vain.documents += 1;
-            self.vain.bytes += item.body.len() as u64;
-            return Ok(());
-        }
-        item.text().map(|_| ())
+/// Fails if an item that gave rows is no text. Most items of a scan give none: what the filter did
+/// not look at of them is not read from memory at all.
+fn check_shown(item: &SeenItem<'_>, has_row: bool) -> Result<bool> {
+    if has_row {
+        item.text()?;
     }
+    Ok(has_row)
 }
 
 /// Is the first of two places before the other? They are ends of ranges of keys.

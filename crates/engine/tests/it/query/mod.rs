@@ -10,6 +10,7 @@ mod inline;
 mod limits;
 mod merging;
 mod paging;
+mod plans;
 mod prepared;
 mod reports;
 mod resuming;

@@ -64,7 +64,7 @@ fn fill(bench: &Bench, throughput: u32, items: usize) {
 }
 
 fn is_sifted(page: &Page) -> bool {
-    page.report.leaves.iter().all(|leaf| leaf.plan.contains("sift"))
+    page.report.leaves.iter().all(|leaf| leaf.plan.contains("filter "))
 }
 
 #[track_caller]

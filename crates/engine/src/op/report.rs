@@ -4,7 +4,7 @@ use std::fmt;
 
 use partita_model::{Object, Value};
 
-use crate::op::{IndexUse, LeafReport, QueryReport};
+use super::{IndexUse, LeafReport, QueryReport};
 
 /// One line for the page, then each partition with its plan.
 ///

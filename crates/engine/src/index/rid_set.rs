@@ -4,7 +4,7 @@
 //! partition lie densely in a few places: more of them are a bitmap, cut into pieces of 65 536 ids,
 //! of which only those exist that hold one. That is at most a bit per item of the partition and
 //! 8 KB per place, however the ids come in. Copies of a set share its pieces until one changes
-//! them: sets are cached (`cache.rs`), and most who ask for one only read it.
+//! them: queries cache sets, and most who ask for one only read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const FEW_MAX: usize = 128;
 
 /// Either all ids are in the list, or all are in pieces.
 #[derive(Clone, Debug, Default)]
-pub(in crate::query) struct RidSet {
+pub(crate) struct RidSet {
     few: Vec<u64>,
     pieces: BTreeMap<u64, Arc<Piece>>,
     len: u64,
@@ -28,20 +28,24 @@ struct Piece {
 }
 
 impl RidSet {
-    pub(in crate::query) fn len(&self) -> u64 {
+    pub(crate) const fn new() -> RidSet {
+        RidSet { few: Vec::new(), pieces: BTreeMap::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// About how much memory it takes.
-    pub(in crate::query) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pieces.len() * size_of::<Piece>() + self.few.len() * size_of::<u64>()
     }
 
-    pub(super) fn insert(&mut self, rid: u64) {
+    pub(crate) fn insert(&mut self, rid: u64) {
         if !self.pieces.is_empty() {
             return self.insert_into_piece(rid);
         }
@@ -67,7 +71,7 @@ impl RidSet {
         }
     }
 
-    pub(super) fn contains(&self, rid: u64) -> bool {
+    pub(crate) fn contains(&self, rid: u64) -> bool {
         if self.pieces.is_empty() {
             return self.few.binary_search(&rid).is_ok();
         }
@@ -79,7 +83,7 @@ impl RidSet {
     }
 
     /// Keeps what is in the other set too.
-    pub(super) fn intersect(&mut self, other: &RidSet) {
+    pub(crate) fn intersect(&mut self, other: &RidSet) {
         if self.pieces.is_empty() || other.pieces.is_empty() {
             let (few, many) =
                 if self.pieces.is_empty() { (&*self, other) } else { (other, &*self) };
@@ -101,14 +105,14 @@ impl RidSet {
     }
 
     /// Takes out what is in the other set.
-    pub(super) fn subtract(&mut self, other: &RidSet) {
+    pub(crate) fn subtract(&mut self, other: &RidSet) {
         if !other.is_empty() {
             *self = self.iter_from(0).filter(|rid| !other.contains(*rid)).collect();
         }
     }
 
     /// Takes in what the other set has.
-    pub(super) fn union(&mut self, mut other: RidSet) {
+    pub(crate) fn union(&mut self, mut other: RidSet) {
         // A list goes into pieces, never pieces into a list.
         if (self.pieces.len(), self.len) < (other.pieces.len(), other.len) {
             std::mem::swap(self, &mut other);
@@ -131,17 +135,10 @@ impl RidSet {
     }
 
     /// All ids from the least, or from the one given.
-    pub(super) fn iter_from(&self, first: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn iter_from(&self, first: u64) -> impl Iterator<Item = u64> {
         let pieces = self.pieces.range(first >> PIECE_BITS..);
         let pieces = pieces.flat_map(|(at, piece)| piece.ids(*at));
         self.few.iter().copied().chain(pieces).filter(move |rid| *rid >= first)
-    }
-
-    /// All ids from the greatest, or from the one given, down.
-    pub(super) fn iter_down_from(&self, first: u64) -> impl Iterator<Item = u64> {
-        let pieces = self.pieces.range(..=first >> PIECE_BITS).rev();
-        let down = pieces.flat_map(|(at, piece)| piece.ids(*at).rev());
-        self.few.iter().rev().copied().chain(down).filter(move |rid| *rid <= first)
     }
 }
 
@@ -150,7 +147,7 @@ impl Piece {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    fn ids(&self, at: u64) -> impl DoubleEndedIterator<Item = u64> {
+    fn ids(&self, at: u64) -> impl Iterator<Item = u64> {
         let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
         words.flat_map(move |(index, word)| {
             let base = at << PIECE_BITS | (index as u64) << 6;
@@ -210,9 +207,6 @@ mod tests {
             assert_eq!(any.len(), a.union(&b).count() as u64);
             let middle = a.iter().nth(a.len() / 2).copied().unwrap_or(1 << 40);
             assert!(any.iter_from(middle).eq(a.union(&b).copied().filter(|rid| *rid >= middle)));
-            let mut down: Vec<u64> = a.union(&b).copied().filter(|rid| *rid <= middle).collect();
-            down.reverse();
-            assert!(any.iter_down_from(middle).eq(down));
             assert!(b.iter().all(|rid| any.contains(*rid)));
             assert!(!any.contains(1 << 50));
         }

@@ -5,28 +5,24 @@
 //! indexed anew. It must be found like everything else, so partitions with such items are scanned.
 
 use partita_model::{IndexingMode, IndexingPolicy, Result};
+use partita_storage::{Snapshot, Space, counter};
 
-use super::Leaf;
 use crate::keys::{self, Total};
-use crate::op::PlanHint;
 
-impl Leaf<'_> {
-    /// Takes to scanning where the index does not have all items.
-    pub(in crate::query) fn mind_left_out(&mut self) -> Result<()> {
-        if self.hint == PlanHint::Best
-            && !self.cache.is_complete(self.partition.id, || self.has_all_in_index())?
-        {
-            self.hint = PlanHint::ScanOnly;
-        }
-        Ok(())
+/// Does the index of a partition, made under these policies, have all of its items? It cannot lose
+/// one.
+pub(crate) fn has_all_items<'p>(
+    view: &dyn Snapshot,
+    mut policies: impl Iterator<Item = &'p IndexingPolicy>,
+) -> Result<bool> {
+    let leaves_out =
+        |policy: &IndexingPolicy| policy.mode() != IndexingMode::None && !policy.automatic();
+    if policies.any(leaves_out) {
+        return Ok(false);
     }
-
-    fn has_all_in_index(&self) -> Result<bool> {
-        let leaves_out =
-            |policy: &IndexingPolicy| policy.mode() != IndexingMode::None && !policy.automatic();
-        let former = self.container.policies.former.iter().map(|(_, policy)| policy);
-        let mut policies = former.chain([&self.container.definition.indexing]);
-        Ok(!policies.any(leaves_out) && self.counter(&keys::total(Total::Excluded))? == 0)
+    match view.get(Space::Meta, &keys::total(Total::Excluded))? {
+        Some(record) => Ok(counter(&record.value)? == 0),
+        None => Ok(true),
     }
 }
 

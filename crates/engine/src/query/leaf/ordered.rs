@@ -1,0 +1,301 @@
+//! Rows in the order of ORDER BY.
+//!
+//! They come along an index that has the order ([`rows`]), made of its keys or of the items that
+//! are loaded, or from a set of items that is loaded and sorted ([`sorted`]). Queries over several
+//! partitions ask for places first ([`places`]) and, of those that are left after merging, for the
+//! rows ([`rows_at`]): of the first rows of a partition many are not among the first of all.
+
+use std::ops::ControlFlow;
+
+use partita_model::{Document, Result};
+use partita_query::{PlainRow, Row};
+
+use super::choose::cost;
+use super::items::{self, fetch};
+use super::key_rows::{KeyRows, is_of_one_value};
+use super::order_walk::{Class, OrderWalk, Piece, WalkPlan};
+use super::plan::{ItemSet, LeafPlan};
+use super::reader::IndexReader;
+use super::{Emit, End, Leaf, scan};
+use crate::query::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopRows};
+
+/// Rows of keys that are made at a time.
+const KEY_ROWS_MAX: usize = 1_000;
+
+/// Gives the rows behind a place.
+pub(super) fn rows(
+    leaf: &mut Leaf<'_>,
+    plan: &WalkPlan<'_>,
+    after: Option<&SortPosition>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let order = Order::of(leaf.query.facts());
+    let mut reader = IndexReader::of(leaf);
+    let mut walk = OrderWalk::new(leaf, plan, &reader, &order, after);
+    let mut given = Given { rows: 0, last: None };
+    let loaded_before = leaf.report.documents_loaded;
+    // Where every item of the walk gives a row, as many are loaded as are wanted.
+    let (mut size, most) = match (plan.made_of_keys, plan.is_answered) {
+        (true, _) => (leaf.want, KEY_ROWS_MAX),
+        (false, true) => (leaf.want, items::BATCH_MAX),
+        (false, false) => (items::BATCH_FIRST.min(leaf.want), items::BATCH_MAX),
+    };
+    loop {
+        let (scanned, begun) = (reader.scanned, leaf.moment());
+        let piece = walk.next(&mut reader, size.clamp(1, most))?;
+        leaf.report.lookup_nanos += leaf.since(begun);
+        leaf.report.entries_scanned += reader.scanned - scanned;
+        size = size.saturating_mul(2);
+        let Some(piece) = piece else { return Ok(End::Exhausted) };
+        if let Some(end) = give(leaf, plan, (&order, after), piece, &mut given, emit)? {
+            return Ok(end);
+        }
+        let loaded = leaf.report.documents_loaded - loaded_before;
+        if loaded > cost::WALK_LOADS && given.rows < loaded * cost::SCAN / (4 * cost::LOAD) {
+            let after = given.last.or_else(|| after.cloned()).map(Position::Sorted);
+            let rows = usize::try_from(given.rows).unwrap_or(usize::MAX);
+            return leaf.instead("few of its items fit the filter", rows, |leaf| {
+                leaf.note(&LeafPlan::Sort { want: leaf.want });
+                scan::sorted(leaf, after.as_ref(), emit)
+            });
+        }
+    }
+}
+
+/// What a walk has given.
+struct Given {
+    rows: u64,
+    last: Option<SortPosition>,
+}
+
+/// Gives the rows of a piece; the end, if that is one.
+fn give(
+    leaf: &mut Leaf<'_>,
+    plan: &WalkPlan<'_>,
+    (order, after): (&Order, Option<&SortPosition>),
+    piece: Piece,
+    given: &mut Given,
+    emit: &mut Emit<'_>,
+) -> Result<Option<End>> {
+    let mut counted = |row: LeafRow| {
+        given.rows += 1;
+        if let Position::Sorted(at) = &row.position {
+            given.last = Some(at.clone());
+        }
+        emit(row)
+    };
+    let passed = match piece {
+        Piece::Clear { places, passed } if !leaf.query.facts().joins => {
+            let rows = rows_at(leaf, (plan.is_answered, plan.made_of_keys), &places)?;
+            for (row, place) in rows.into_iter().zip(places.iter()) {
+                let Some(row) = row else { continue };
+                leaf.report.rows_out += 1;
+                let position = Position::Sorted(place.position());
+                if counted(LeafRow { row, position }).is_break() {
+                    return Ok(Some(End::Stopped));
+                }
+            }
+            passed
+        }
+        Piece::Clear { places, passed } => {
+            let class = Class::Any;
+            if in_order(leaf, order, after, places.rids(), class, &mut counted)?.is_break() {
+                return Ok(Some(End::Stopped));
+            }
+            passed
+        }
+        Piece::InOrder { rids, class } => {
+            for batch in rids.chunks(items::BATCH_MAX) {
+                if in_order(leaf, order, after, batch, class, &mut counted)?.is_break() {
+                    return Ok(Some(End::Stopped));
+                }
+            }
+            None
+        }
+        Piece::Unclear { rids, class } => {
+            return Ok(match sort(leaf, (order, after), &rids, class, &mut counted)? {
+                End::Exhausted => None,
+                end => Some(end),
+            });
+        }
+    };
+    let over = if leaf.page_is_over() { passed } else { None };
+    Ok(over.map(|at| End::OutOfBudget(Position::Sorted(behind(plan, order, at)))))
+}
+
+/// The place to go on behind: of places with equal keys the others may be done as well.
+fn behind(plan: &WalkPlan<'_>, order: &Order, at: SortPosition) -> SortPosition {
+    match plan.once && at.keys.iter().all(|key| is_of_one_value(key)) {
+        true => order.behind(at.keys),
+        false => at,
+    }
+}
+
+/// The first places behind one, as many as are wanted or as are clear. None where only the items
+/// tell them. A place may turn out to have no row: the item may have expired.
+pub(super) fn places(
+    leaf: &mut Leaf<'_>,
+    plan: &WalkPlan<'_>,
+    after: Option<&SortPosition>,
+) -> Result<Option<(PlaceList, End)>> {
+    let order = Order::of(leaf.query.facts());
+    let mut reader = IndexReader::of(leaf);
+    let mut walk = OrderWalk::new(leaf, plan, &reader, &order, after);
+    let mut found = PlaceList::new(plan.columns());
+    let end = loop {
+        match walk.next(&mut reader, leaf.want.saturating_sub(found.len()).max(1))? {
+            Some(Piece::Clear { places, .. }) => found.append(places),
+            Some(Piece::InOrder { .. } | Piece::Unclear { .. }) => break End::Stopped,
+            None => break End::Exhausted,
+        }
+        if found.len() >= leaf.want {
+            break End::Stopped;
+        }
+    };
+    leaf.report.entries_scanned += reader.scanned;
+    Ok((end == End::Exhausted || !found.is_empty()).then_some((found, end)))
+}
+
+/// The row of each of these places; none where the item has none.
+pub(super) fn rows_at(
+    leaf: &mut Leaf<'_>,
+    (is_answered, made_of_keys): (bool, bool),
+    places: &PlaceList,
+) -> Result<Vec<Option<Row>>> {
+    let maker = if made_of_keys { KeyRows::of_places(leaf, is_answered) } else { None };
+    match maker {
+        Some(maker) => rows_of_keys(leaf, &maker, places),
+        None => rows_of_items(leaf, is_answered, places),
+    }
+}
+
+fn rows_of_items(
+    leaf: &mut Leaf<'_>,
+    is_answered: bool,
+    places: &PlaceList,
+) -> Result<Vec<Option<Row>>> {
+    let facts = leaf.query.facts();
+    let is_item = is_answered && !facts.distinct && facts.plain == Some(PlainRow::Item);
+    let mut items = fetch(leaf, places.rids())?.into_iter().peekable();
+    let mut rows = Vec::with_capacity(places.len());
+    for rid in places.rids() {
+        rows.push(match items.next_if(|item| item.rid == *rid) {
+            Some(item) if is_item => Some(items::item_row(leaf, &item)?),
+            Some(item) => row_of(leaf, item.text()?)?,
+            None => None,
+        });
+    }
+    Ok(rows)
+}
+
+fn rows_of_keys(
+    leaf: &mut Leaf<'_>,
+    maker: &KeyRows<'_>,
+    places: &PlaceList,
+) -> Result<Vec<Option<Row>>> {
+    let item_keys = items::keys_if(leaf, maker.needs_item_key(), places)?;
+    let mut rows = Vec::with_capacity(places.len());
+    for (at, place) in places.iter().enumerate() {
+        leaf.report.rows_evaluated += 1;
+        rows.push(match maker.row(&mut leaf.run, place, item_keys.get(at))? {
+            Some(made) => made,
+            None => match fetch(leaf, &[place.rid()])?.first() {
+                Some(item) => leaf.run.first_row(Document::new(item.text()?))?,
+                None => None,
+            },
+        });
+    }
+    Ok(rows)
+}
+
+/// The row of a document whose place is known.
+fn row_of(leaf: &mut Leaf<'_>, text: &str) -> Result<Option<Row>> {
+    leaf.report.rows_evaluated += 1;
+    leaf.run.first_row(Document::new(text))
+}
+
+/// Gives the rows of items that are in order.
+fn in_order(
+    leaf: &mut Leaf<'_>,
+    order: &Order,
+    after: Option<&SortPosition>,
+    rids: &[u64],
+    class: Class,
+    emit: &mut Emit<'_>,
+) -> Result<ControlFlow<()>> {
+    for item in fetch(leaf, rids)? {
+        let (run, report) = (&mut leaf.run, &mut leaf.report);
+        let mut flow = ControlFlow::Continue(());
+        report.rows_evaluated += 1;
+        run.rows(Document::new(item.text()?), &mut |row| {
+            if !class.holds(row.keys.first()) {
+                return ControlFlow::Break(());
+            }
+            let row = LeafRow::sorted(row, item.rid);
+            if is_after(order, &row, after) {
+                report.rows_out += 1;
+                flow = emit(row);
+            }
+            flow
+        })?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn is_after(order: &Order, row: &LeafRow, after: Option<&SortPosition>) -> bool {
+    match (&row.position, after) {
+        (Position::Sorted(at), Some(after)) => order.compare(at, after).is_gt(),
+        _ => true,
+    }
+}
+
+/// Gives the first rows of the items of a set, which are loaded and sorted.
+pub(super) fn sorted(
+    leaf: &mut Leaf<'_>,
+    set: &ItemSet,
+    after: Option<&SortPosition>,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let order = Order::of(leaf.query.facts());
+    let rids: Vec<u64> = set.rids.iter_from(0).collect();
+    sort(leaf, (&order, after), &rids, Class::Any, emit)
+}
+
+/// Loads items, sorts their rows and gives those behind a place.
+fn sort(
+    leaf: &mut Leaf<'_>,
+    (order, after): (&Order, Option<&SortPosition>),
+    rids: &[u64],
+    class: Class,
+    emit: &mut Emit<'_>,
+) -> Result<End> {
+    let mut top = TopRows::new(order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
+    for batch in rids.chunks(items::BATCH_MAX) {
+        for item in fetch(leaf, batch)? {
+            leaf.report.rows_evaluated += 1;
+            leaf.run.rows(Document::new(item.text()?), &mut |row| {
+                if !class.holds(row.keys.first()) {
+                    return ControlFlow::Break(());
+                }
+                top.offer(LeafRow::sorted(row, item.rid));
+                ControlFlow::Continue(())
+            })?;
+        }
+        leaf.check_whole()?;
+    }
+    let (rows, is_complete) = top.finish();
+    let last = rows.last().map(|row| row.position.clone());
+    for row in rows {
+        leaf.report.rows_out += 1;
+        if emit(row).is_break() {
+            return Ok(End::Stopped);
+        }
+    }
+    Ok(match last {
+        Some(last) if !is_complete => End::OutOfBudget(last),
+        Some(_) | None => End::Exhausted,
+    })
+}
