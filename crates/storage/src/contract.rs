@@ -33,6 +33,7 @@
 //! and a ticket can be awaited by a task or waited for by a thread.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use partita_model::Lsn;
@@ -312,6 +313,41 @@ pub trait Snapshot: Send + Sync {
                 Direction::Backward => rest.end = bound,
             }
         }
+    }
+}
+
+/// A snapshot that several have.
+impl<S: Snapshot + ?Sized> Snapshot for Arc<S> {
+    fn lsn(&self) -> Lsn {
+        (**self).lsn()
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
+        (**self).get(space, key)
+    }
+
+    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
+        (**self).get_many(space, keys)
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        limit: ScanLimit,
+    ) -> Result<Page> {
+        (**self).scan(space, range, direction, limit)
+    }
+
+    fn walk(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        (**self).walk(space, range, direction, visit)
     }
 }
 

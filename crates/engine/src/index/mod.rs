@@ -1,6 +1,6 @@
 //! From a document to its index entries, and back from an entry to what it says. Pure, but for
-//! `left_out.rs`, which asks a view whether an index has all items. Beside it stand sets of resource
-//! ids (`rid_set.rs`) and the memory of the keys behind them (`pointers.rs`).
+//! `left_out.rs`, which asks a view whether an index has all items. Beside it stand sets of
+//! resource ids (`rid_set.rs`) and the memory of the keys behind them (`pointers.rs`).
 //!
 //! The index of a partition has three families of entries (`keys.rs`), each with an empty value and
 //! the item's rid at the end of its key. Whoever has a rid finds the item by `02 rid → item key`,

@@ -30,7 +30,7 @@ impl Database {
         scope: &Scope,
         page: &PageRequest,
     ) -> Result<Outcome> {
-        let (container, found) = self.with_policy(work, path, |work, container| {
+        let (container, found) = self.with_policy(work, path, None, |work, container| {
             let found = self.all_items(work, container, scope, limited(page), None)?;
             Ok((Arc::clone(container), found))
         })?;

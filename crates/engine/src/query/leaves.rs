@@ -8,28 +8,27 @@
 //! A query inside a transaction sees the view of that ([`Inside`]).
 //!
 //! If a page takes the units in turn, those behind the one that fills it need not be asked
-//! ([`Enough`]). A thread that has begun one of them finishes it in vain.
+//! ([`Common::enough`]). A thread that has begun one of them finishes it in vain.
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{Clock, Error, KeyPart, Lsn, Result};
+use partita_model::{Clock, Error, KeyPart, Result};
 use partita_query::{Groups, Query, Row, ScopeSettings};
-use partita_storage::{
-    Direction, KeyRange, Page, Record, Result as StoreResult, ScanLimit, Snapshot, Space,
-};
+use partita_storage::Snapshot;
 
 use super::Job;
 use super::cache::ResultCache;
 use super::cursor::Unit;
-use super::leaf::{Budget, End, Leaf, Watch};
+use super::leaf::{Budget, End, Leaf};
 use super::places::{LeafRow, PlaceList, Position};
 use super::scheduler;
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::QuerySettings;
 use crate::op::{LeafReport, PlanHint};
+use crate::threads::{Common, Enough, Watch};
 
 /// What is asked of every unit.
 #[derive(Clone, Copy)]
@@ -83,9 +82,8 @@ pub(super) fn ask(
     let mut tasks = Vec::with_capacity(units.len());
     for (unit, after) in units {
         let view = job.open(work, unit.partition)?;
-        let after = after.cloned();
-        let places = PlaceList::default();
-        tasks.push(Task { unit: (*unit).clone(), after, places, view });
+        let (unit, after) = ((*unit).clone(), after.cloned());
+        tasks.push(Task { unit, after, places: PlaceList::default(), view });
     }
     scheduler::run(job, Asked::new(job, question), tasks)
 }
@@ -116,7 +114,7 @@ pub(super) struct Asked {
     hint: PlanHint,
     explains: bool,
     settings: QuerySettings,
-    pub(super) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     cache: Arc<ResultCache>,
     started_nanos: u64,
     now_seconds: u64,
@@ -140,21 +138,13 @@ impl Asked {
             now_seconds,
         }
     }
+}
 
-    /// When the answers of the first units are enough.
-    pub(super) fn enough(&self) -> Enough {
-        let limit = match self.question {
-            Question::Rows { want, bytes_max, in_turn: true } => Some((want, bytes_max)),
-            Question::Rows { .. }
-            | Question::Places { .. }
-            | Question::RowsAt
-            | Question::Groups => None,
-        };
-        Enough { limit, rows: 0, bytes: 0 }
-    }
+impl Common for Asked {
+    type Task = Task;
+    type Answer = Answer;
 
-    /// Answers one unit.
-    pub(super) fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
+    fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
         let partition = self
             .container
             .partitions
@@ -193,76 +183,60 @@ impl Asked {
             },
             report,
         };
-        let told = reply(leaf, task.after.as_ref(), places, self.question)?;
-        let Told { rows, places, rows_at, end, groups, report } = told;
-        let view = places.is_some().then_some(task.view);
-        Ok(Answer { rows, places, rows_at, end, groups, report, view })
+        let answer = reply(leaf, task.after.as_ref(), places, self.question)?;
+        let view = answer.places.is_some().then_some(task.view);
+        Ok(Answer { view, ..answer })
+    }
+
+    /// If units are taken in turn, those behind the one that fills the page are not asked.
+    fn enough(&self) -> Enough<Answer> {
+        let Question::Rows { want, bytes_max, in_turn: true } = self.question else {
+            return Box::new(|_| false);
+        };
+        let (mut rows, mut bytes) = (0, 0);
+        Box::new(move |answer| {
+            rows += answer.rows.len();
+            bytes += answer.rows.iter().map(|row| row.row.text.len()).sum::<usize>();
+            answer.end != End::Exhausted || rows >= want || bytes >= bytes_max
+        })
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.clock.monotonic_nanos()
     }
 }
 
-/// Counts the rows of units that are taken in turn.
-pub(super) struct Enough {
-    /// The rows and bytes that are wanted of all units together. None: every unit is asked.
-    limit: Option<(usize, usize)>,
-    rows: usize,
-    bytes: usize,
-}
-
-impl Enough {
-    /// With the answer of the next unit: need those behind it not be asked?
-    pub(super) fn is_reached_with(&mut self, answer: &Answer) -> bool {
-        let Some((want, bytes_max)) = self.limit else { return false };
-        self.rows += answer.rows.len();
-        self.bytes += answer.rows.iter().map(|row| row.row.text.len()).sum::<usize>();
-        answer.end != End::Exhausted || self.rows >= want || self.bytes >= bytes_max
-    }
-}
-
-/// What a leaf says, without the view that it was said of.
-struct Told {
-    rows: Vec<LeafRow>,
-    places: Option<PlaceList>,
-    rows_at: Vec<Option<Row>>,
-    end: End,
-    groups: Option<Groups>,
-    report: LeafReport,
-}
-
-/// One unit's answer.
+/// One unit's answer, without the view.
 fn reply(
     mut leaf: Leaf<'_>,
     after: Option<&Position>,
     wanted: PlaceList,
     question: Question,
-) -> Result<Told> {
+) -> Result<Answer> {
     leaf.mind_left_out()?;
     let (mut places, mut rows_at, mut groups) = (None, Vec::new(), None);
-    let (rows, end) = match question {
-        Question::Groups => {
-            groups = Some(leaf.groups()?);
-            (Vec::new(), End::Exhausted)
-        }
+    let (mut rows, mut end) = (Vec::new(), End::Exhausted);
+    match question {
+        Question::Groups => groups = Some(leaf.groups()?),
         Question::RowsAt => {
             rows_at = leaf.rows_at(&wanted)?;
             places = Some(wanted);
-            (Vec::new(), End::Exhausted)
         }
         Question::Places { want, bytes_max } => {
             leaf.want = want;
             match leaf.places(after)? {
-                Some((found, end)) => {
-                    places = Some(found);
-                    (Vec::new(), end)
-                }
-                None => rows(&mut leaf, after, want, bytes_max)?,
+                Some((found, ended)) => (places, end) = (Some(found), ended),
+                None => (rows, end) = rows_of(&mut leaf, after, want, bytes_max)?,
             }
         }
-        Question::Rows { want, bytes_max, .. } => rows(&mut leaf, after, want, bytes_max)?,
-    };
-    Ok(Told { rows, places, rows_at, end, groups, report: leaf.report })
+        Question::Rows { want, bytes_max, .. } => {
+            (rows, end) = rows_of(&mut leaf, after, want, bytes_max)?;
+        }
+    }
+    Ok(Answer { rows, places, rows_at, view: None, end, groups, report: leaf.report })
 }
 
-fn rows(
+fn rows_of(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
     want: usize,
@@ -291,10 +265,6 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    pub(super) fn view(&self) -> Box<dyn Snapshot> {
-        Box::new(Shared(Arc::clone(&self.view)))
-    }
-
     /// The limits of a query that has no more time than this.
     pub(super) fn limited(&self, settings: &QuerySettings) -> QuerySettings {
         QuerySettings {
@@ -302,32 +272,5 @@ impl Inside {
             whole_millis_max: settings.whole_millis_max.min(self.millis_left),
             ..settings.clone()
         }
-    }
-}
-
-/// A view that others have as well.
-struct Shared(Arc<dyn Snapshot>);
-
-impl Snapshot for Shared {
-    fn lsn(&self) -> Lsn {
-        self.0.lsn()
-    }
-
-    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Record>> {
-        self.0.get(space, key)
-    }
-
-    fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> StoreResult<Vec<Option<Record>>> {
-        self.0.get_many(space, keys)
-    }
-
-    fn scan(
-        &self,
-        space: Space,
-        range: &KeyRange,
-        direction: Direction,
-        limit: ScanLimit,
-    ) -> StoreResult<Page> {
-        self.0.scan(space, range, direction, limit)
     }
 }

@@ -131,7 +131,7 @@ impl Job<'_> {
     /// A view of a partition, for the time of a round.
     fn open(&self, work: &mut Work<'_>, partition: usize) -> Result<Box<dyn Snapshot>> {
         if let Some(inside) = self.inside {
-            return Ok(inside.view());
+            return Ok(Box::new(Arc::clone(&inside.view)));
         }
         let partition = self
             .container
@@ -167,42 +167,27 @@ impl Database {
         request: &QueryRequest,
         attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
-        let run = |work: &mut Work<'_>, container: &Arc<Container>| {
+        self.with_policy(work, path, attempt, |work, container| {
             self.query_container(work, container, request, None, attempt)
-        };
-        let result = self.with_policy_kept(work, path, run);
-        if let Err(error) = &result
-            && !attempt.is_some_and(Attempt::is_given_up)
-        {
-            self.settle_failed(work, error);
-        }
-        result
+        })
     }
 
     /// Runs something that reads a container by its indexes, again if the indexing policy changes
-    /// meanwhile. Its failure is charged to the partition that was asked first.
+    /// meanwhile. Its failure is charged to the partition that was asked first, unless an attempt
+    /// was given up.
     pub(crate) fn with_policy<T>(
         &self,
         work: &mut Work<'_>,
         path: &ContainerPath,
-        run: impl FnMut(&mut Work<'_>, &Arc<Container>) -> Result<T>,
-    ) -> Result<T> {
-        let result = self.with_policy_kept(work, path, run);
-        if let Err(error) = &result {
-            self.settle_failed(work, error);
-        }
-        result
-    }
-
-    fn with_policy_kept<T>(
-        &self,
-        work: &mut Work<'_>,
-        path: &ContainerPath,
+        attempt: Option<&Attempt>,
         mut run: impl FnMut(&mut Work<'_>, &Arc<Container>) -> Result<T>,
     ) -> Result<T> {
         let mut begun = 1;
-        loop {
-            let container = self.item_container(work, path)?.container;
+        let result = loop {
+            let container = match self.item_container(work, path) {
+                Ok(resolved) => resolved.container,
+                Err(error) => break Err(error),
+            };
             match run(work, &container) {
                 Err(error)
                     if error.kind == ErrorKind::RetryWith
@@ -211,9 +196,15 @@ impl Database {
                 {
                     begun += 1;
                 }
-                result => return result,
+                result => break result,
             }
+        };
+        if let Err(error) = &result
+            && !attempt.is_some_and(Attempt::is_given_up)
+        {
+            self.settle_failed(work, error);
         }
+        result
     }
 
     /// A page of a query on a container, possibly inside a transaction or as an inline attempt.
@@ -394,17 +385,14 @@ impl Job<'_> {
             page.bytes = page.rows.iter().map(String::len).sum();
             return Ok(page);
         }
-        let mut area = self.area.clone();
         if let Some(Progress { cursor: Cursor::Counted { area: counted }, .. }) = &before {
             // Counted over a partition that was split since: the first part goes on for all.
-            let ours = area.contains(&counted.min);
-            area = counted.clone();
-            if !ours {
+            if !self.area.contains(&counted.min) {
                 return Ok(page);
             }
-            self.area = area.clone();
+            self.area = counted.clone();
         }
-        let units = route::units(self.container, &area, filter);
+        let units = route::units(self.container, &self.area, filter);
         if facts.is_grouped || facts.distinct || facts.ordered {
             // Such a page needs all of them: it must not fail half-way.
             self.admit_all(work, &units)?;

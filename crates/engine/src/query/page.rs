@@ -16,7 +16,7 @@ use partita_query::{Facts, Groups, Row};
 use super::Job;
 use super::cursor::{Cursor, Progress, Unit};
 use super::leaves::{Question, ask};
-use super::places::{LeafRow, Order, Position};
+use super::places::{Order, Position};
 use super::stream::Stream;
 use crate::context::Work;
 use crate::op::LeafReport;
@@ -100,11 +100,6 @@ impl Page {
         self.rows.len() >= self.rows_max || self.bytes >= self.bytes_max
     }
 
-    /// Is this only the next partition being busy, after others have answered?
-    fn may_end_on(&self, error: &Error) -> bool {
-        matches!(error.kind, ErrorKind::Throttled { .. }) && !self.reports.is_empty()
-    }
-
     /// Rows that would fill the page, those that OFFSET passes over included.
     fn want(&self) -> usize {
         let room = (self.rows_max - self.rows.len()) as u64;
@@ -144,7 +139,9 @@ impl Page {
             let before = stream.cursor();
             let mut round = match stream.round(job, work, self.want(), &mut self.reports) {
                 // The page ends where the throughput of the next partition does.
-                Err(error) if self.may_end_on(&error) => {
+                Err(Error { kind: ErrorKind::Throttled { .. }, .. })
+                    if !self.reports.is_empty() =>
+                {
                     self.cursor = before;
                     return Ok(());
                 }
@@ -303,7 +300,7 @@ impl Page {
                 Taken::Yes => {}
                 Taken::Over => return,
                 Taken::Full => {
-                    self.cursor = Some(counted(job));
+                    self.cursor = Some(Cursor::Counted { area: job.area.clone() });
                     return;
                 }
             }
@@ -324,25 +321,23 @@ impl Page {
     }
 }
 
-fn counted(job: &Job<'_>) -> Cursor {
-    Cursor::Counted { area: job.area.clone() }
-}
-
 /// The rows of groups with DISTINCT and ORDER BY applied.
 fn finished(facts: &Facts, mut rows: Vec<Row>) -> Vec<Row> {
     if facts.ordered {
         let order = Order::of(facts);
-        let placed = rows.into_iter().zip(0_u64..);
-        let mut placed: Vec<LeafRow> = placed.map(|(row, at)| LeafRow::sorted(row, at)).collect();
-        placed.sort_by(|a, b| match (&a.position, &b.position) {
-            (Position::Sorted(a), Position::Sorted(b)) => order.compare(a, b),
-            _ => std::cmp::Ordering::Equal,
-        });
-        rows = placed.into_iter().map(|row| row.row).collect();
+        // Of equal ones the first, or the last, comes first.
+        if order.rids_descend() {
+            rows.reverse();
+        }
+        rows.sort_by(|a, b| order.compare_keys(columns(a).zip(columns(b))));
     }
     if facts.distinct {
         let mut seen = HashSet::new();
         rows.retain(|row| seen.insert(row.hash));
     }
     rows
+}
+
+fn columns(row: &Row) -> impl Iterator<Item = &[u8]> {
+    row.keys.iter().map(Vec::as_slice)
 }

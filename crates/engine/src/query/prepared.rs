@@ -20,8 +20,8 @@ use partita_query::{PartitionFilter, Query};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use super::token::{put_blob, put_number};
 use crate::catalog::Container;
+use crate::codec::{put_blob, put_number};
 use crate::index::NumberHasher;
 use crate::op::QueryRequest;
 

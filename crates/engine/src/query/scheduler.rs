@@ -20,49 +20,34 @@
 //!
 //! **With helper threads.** Inline or in the pool, a query works in rounds: a [`Round`] asks some
 //! units the same question (`leaves.rs`), one after the other, and helper threads take some of them
-//! off it. Answers come back in the order of the units, and the first error in that order wins, so
-//! threads change nothing but the time. Most rounds are over before another thread has woken up. So
-//! help is called when the query has taken a while, at a look at the clock, and at once only for
-//! queries that are known to take longer or run in the pool. Helper threads are few and shared by
-//! all queries: one that is busy elsewhere is not waited for. They live as long as the database,
-//! since a thread made for one round costs more than a short round takes: most of that is memory
-//! that its allocator touches first.
+//! off it (`threads.rs`). Most rounds are over before another thread has woken up. So help is
+//! called when the query has taken a while, at a look at the clock, and at once only for queries
+//! that are known to take longer or run in the pool.
 
-use std::any::Any;
 use std::cell::Cell;
-use std::iter::Enumerate;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 use std::time::Duration;
-use std::vec::IntoIter;
 
 use partita_model::{Error, Result, Value};
 use partita_query::{Facts, Reads};
 
 use super::Job;
-use super::leaf::Watch;
-use super::leaves::{Answer, Asked, Enough, Task};
+use super::leaves::{Answer, Asked, Task};
 use crate::access;
 use crate::context::{Context, Work};
 use crate::database::Database;
 use crate::op::{ContainerPath, Op, QueryRequest, Reply};
+use crate::threads::{HelperThreads, Round};
 
 /// The longest text that is attempted inline, also as a parameter.
 const TEXT_BYTES_MAX: usize = 1_024;
 /// The most parameters of an inline attempt.
 const PARAMETERS_MAX: usize = 16;
-/// Calls that may wait for a helper. A round that finds no room works alone.
-const CALLS_MAX: usize = 64;
-/// How often a query looks whether all threads are done, before it sleeps. If nobody else wants the
-/// processor, a look takes half a microsecond.
-const LOOKS: usize = 64;
 
 /// What the queries of a database share: helper threads, and how attempts went.
 pub(crate) struct Scheduler {
-    helper_threads: Helpers,
+    helper_threads: HelperThreads,
     history: History,
     /// How many operations were answered.
     answered: AtomicU64,
@@ -72,7 +57,7 @@ impl Scheduler {
     /// `threads`: how many may work on one query, its own included.
     pub(crate) fn new(threads: usize) -> Scheduler {
         Scheduler {
-            helper_threads: Helpers { count: threads.saturating_sub(1), calls: OnceLock::new() },
+            helper_threads: HelperThreads::new(threads.saturating_sub(1)),
             history: History::new(),
             answered: AtomicU64::new(0),
         }
@@ -204,152 +189,6 @@ pub(super) fn run(job: &Job<'_>, asked: Asked, tasks: Vec<Task>) -> Result<Vec<A
     match job.attempt {
         Some(attempt) if !is_done || attempt.is_given_up() => Err(attempt.give_up()),
         Some(_) | None => round.answers(),
-    }
-}
-
-/// A round under way, as all of its threads see it. It owns what they need: a helper may look at it
-/// when the query has long been answered.
-struct Round {
-    asked: Asked,
-    state: Mutex<State>,
-    idle: Condvar,
-}
-
-struct State {
-    /// Those that no thread has begun, with their numbers.
-    tasks: Enumerate<IntoIter<Task>>,
-    running: usize,
-    answers: Vec<Option<Result<Answer>>>,
-    /// How many tasks from the first on have an answer.
-    complete: usize,
-    enough: Enough,
-    panic: Option<Box<dyn Any + Send>>,
-}
-
-impl Round {
-    fn new(asked: Asked, tasks: Vec<Task>) -> Round {
-        let state = State {
-            answers: tasks.iter().map(|_| None).collect(),
-            tasks: tasks.into_iter().enumerate(),
-            running: 0,
-            complete: 0,
-            enough: asked.enough(),
-            panic: None,
-        };
-        Round { asked, state: Mutex::new(state), idle: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does one task after the other, until none is left.
-    fn take_part(&self, watch: Option<&Watch<'_>>) {
-        loop {
-            if watch.is_some_and(|watch| watch(self.asked.clock.monotonic_nanos())) {
-                self.lock().stop();
-            }
-            let Some((at, task)) = self.lock().begin() else { return };
-            let answered = catch_unwind(AssertUnwindSafe(|| self.asked.answer(task, watch)));
-            let mut state = self.lock();
-            match answered {
-                Ok(answer) => state.take(at, answer),
-                Err(panic) => {
-                    state.panic = Some(panic);
-                    state.stop();
-                }
-            }
-            state.running -= 1;
-            if state.running == 0 {
-                self.idle.notify_all();
-            }
-            if state.tasks.len() == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Waits for the helper threads that have begun, up to a time. False if some are not done.
-    fn is_done_within(&self, most: Duration) -> bool {
-        // To sleep and to be woken up takes longer than most tasks do.
-        for _ in 0..LOOKS {
-            if self.lock().running == 0 {
-                return true;
-            }
-            thread::yield_now();
-        }
-        let is_running = |state: &mut State| state.running > 0;
-        let waited = self.idle.wait_timeout_while(self.lock(), most, is_running);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-
-    /// Takes the answers, after all threads are done.
-    fn answers(&self) -> Result<Vec<Answer>> {
-        let panic = self.lock().panic.take();
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
-        std::mem::take(&mut self.lock().answers).into_iter().map_while(|answer| answer).collect()
-    }
-}
-
-impl State {
-    fn begin(&mut self) -> Option<(usize, Task)> {
-        let next = self.tasks.next()?;
-        self.running += 1;
-        Some(next)
-    }
-
-    /// No thread begins another task.
-    fn stop(&mut self) {
-        self.tasks = Vec::new().into_iter().enumerate();
-    }
-
-    fn take(&mut self, at: usize, answer: Result<Answer>) {
-        if let Some(slot) = self.answers.get_mut(at) {
-            *slot = Some(answer);
-        }
-        while let Some(Some(answer)) = self.answers.get(self.complete) {
-            self.complete += 1;
-            if answer.as_ref().map_or(true, |answer| self.enough.is_reached_with(answer)) {
-                return self.stop();
-            }
-        }
-    }
-}
-
-/// The helper threads of a database. They start when they are first called, and end with it.
-struct Helpers {
-    count: usize,
-    calls: OnceLock<SyncSender<Arc<Round>>>,
-}
-
-impl Helpers {
-    /// Calls up to so many to a round. Returns at once.
-    fn call(&self, count: usize, round: &Arc<Round>) {
-        let calls = self.calls.get_or_init(|| self.start());
-        for _ in 0..count.min(self.count) {
-            if calls.try_send(Arc::clone(round)).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Starts the threads. A system that has none left makes queries slower, not impossible.
-    fn start(&self) -> SyncSender<Arc<Round>> {
-        let (sender, calls) = sync_channel::<Arc<Round>>(CALLS_MAX);
-        let calls = Arc::new(Mutex::new(calls));
-        for at in 0..self.count {
-            let calls = Arc::clone(&calls);
-            let next = move || calls.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let help =
-                move || std::iter::from_fn(|| next().ok()).for_each(|round| round.take_part(None));
-            let named = thread::Builder::new().name(format!("partita-query-{at}"));
-            if named.spawn(help).is_err() {
-                break;
-            }
-        }
-        sender
     }
 }
 

@@ -48,7 +48,17 @@ enum Place {
     Listed(usize),
 }
 
+impl Place {
+    fn sorted(&self) -> Option<&SortPosition> {
+        match self {
+            Place::At(position) => position.sorted(),
+            Place::Listed(_) => None,
+        }
+    }
+}
+
 /// What a round brought.
+#[derive(Default)]
 pub(super) struct Round {
     pub(super) rows: Vec<StreamRow>,
     /// There is no more.
@@ -58,6 +68,7 @@ pub(super) struct Round {
 }
 
 /// All rows of a query, as far as FROM, WHERE, SELECT and ORDER BY decide.
+#[derive(Default)]
 pub(super) struct Stream {
     units: Vec<Unit>,
     /// Unordered: the first unit that is not done. Its start is kept up to date.
@@ -86,9 +97,7 @@ const PLACES_MAX: usize = 1_000;
 
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
-        let (open, lists) = (Vec::new(), Vec::new());
-        let (order, sorted, doubt, delivered) = (None, None, None, None);
-        Stream { units, next: 0, wave: 1, order, sorted, open, lists, doubt, delivered }
+        Stream { units, wave: 1, ..Stream::default() }
     }
 
     pub(super) fn ordered(
@@ -98,8 +107,7 @@ impl Stream {
         doubt: Option<Doubt>,
     ) -> Stream {
         let open = vec![true; units.len()];
-        let (order, lists, sorted, delivered) = (Some(order), Vec::new(), after, None);
-        Stream { units, next: 0, wave: 1, order, sorted, open, lists, doubt, delivered }
+        Stream { units, order: Some(order), sorted: after, open, doubt, ..Stream::default() }
     }
 
     /// Lets a stream of rows that are what they are ordered by go on behind those that are equal to
@@ -157,8 +165,7 @@ impl Stream {
     /// The place behind a row of an ordered stream.
     fn sorted_place(&self, row: &StreamRow) -> Option<SortPosition> {
         match &row.place {
-            Place::At(Position::Sorted(at)) => Some(at.clone()),
-            Place::At(Position::Key { .. } | Position::Rid { .. }) => None,
+            Place::At(position) => position.sorted().cloned(),
             Place::Listed(at) => Some(self.lists.get(row.unit)?.get(*at)?.position()),
         }
     }
@@ -192,7 +199,7 @@ impl Stream {
         let bytes_max = settings.page_bytes_max;
         let question = Question::Rows { want, bytes_max, in_turn: true };
         let answers = ask(job, work, &asked, question)?;
-        let mut round = Round { rows: Vec::new(), done: false, tired: false };
+        let mut round = Round::default();
         let mut bytes = 0;
         let ends_with_partition = job.request.serving == Serving::AsService;
         for answer in answers {
@@ -374,7 +381,10 @@ impl Stream {
                 End::OutOfBudget(position) => Some(position),
             };
             if let Some(Position::Sorted(at)) = stopped_at {
-                limit = Some(nearer(order, limit, at));
+                limit = Some(match limit {
+                    Some(limit) if order.compare(&limit, &at).is_le() => limit,
+                    Some(_) | None => at,
+                });
             } else {
                 self.open[unit] = false;
             }
@@ -391,10 +401,8 @@ impl Stream {
 
     /// Drops the rows behind the limit. Their units are asked again.
     fn hold_back(&mut self, order: &Order, limit: &SortPosition, rows: &mut Vec<StreamRow>) {
-        let held = rows.partition_point(|row| match &row.place {
-            Place::At(Position::Sorted(at)) => order.compare(at, limit).is_le(),
-            Place::At(Position::Key { .. } | Position::Rid { .. }) | Place::Listed(_) => false,
-        });
+        let is_due = |at: &SortPosition| order.compare(at, limit).is_le();
+        let held = rows.partition_point(|row| row.place.sorted().is_some_and(is_due));
         for row in rows.drain(held..) {
             self.open[row.unit] = true;
         }
@@ -436,17 +444,7 @@ fn placed(row: LeafRow, unit: usize) -> StreamRow {
     StreamRow { text, hash, unit, place: Place::At(position) }
 }
 
-/// The first of two places, of which one may not be there.
-fn nearer(order: &Order, limit: Option<SortPosition>, at: SortPosition) -> SortPosition {
-    match limit {
-        Some(limit) if order.compare(&limit, &at).is_le() => limit,
-        Some(_) | None => at,
-    }
-}
-
 fn compare(order: &Order, a: &StreamRow, b: &StreamRow) -> Ordering {
-    match (&a.place, &b.place) {
-        (Place::At(Position::Sorted(a)), Place::At(Position::Sorted(b))) => order.compare(a, b),
-        _ => Ordering::Equal,
-    }
+    let places = a.place.sorted().zip(b.place.sorted());
+    places.map_or(Ordering::Equal, |(a, b)| order.compare(a, b))
 }

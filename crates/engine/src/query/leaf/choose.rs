@@ -54,7 +54,7 @@ pub(super) mod cost {
     pub(in super::super) const SKIP_AFTER: u64 = 128;
     /// A walk that loaded this many items, and few of them fit the filter, is given up for a scan.
     pub(in super::super) const WALK_LOADS: u64 = 4_096;
-    /// A partition key is asked of the index if it has one item or more of so many in its partition.
+    /// A partition key is asked of the index if it has one or more of so many items.
     pub(in super::super) const KEY_SHARE: u64 = 16;
 
     /// More columns take longer to read than the items.

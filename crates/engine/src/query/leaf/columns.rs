@@ -7,10 +7,10 @@
 //! A [`ColumnScan`] goes through items along the columns of some paths, in the order of resource
 //! ids. Two things are made of it:
 //!
-//! - Filters ([`rows`]). `c.amount * 3 + c.level = 7` names no range of an index, but the indexes of
-//!   its paths have all the values it looks at. So the filter is decided on these, and only items
-//!   that pass are loaded, or not even those where keys tell enough (`key_rows.rs`). The verdict on
-//!   a combination of values is remembered while it is of use.
+//! - Filters ([`rows`]). `c.amount * 3 + c.level = 7` names no range of an index, but the indexes
+//!   of its paths have all the values it looks at. So the filter is decided on these, and only
+//!   items that pass are loaded, or not even those where keys tell enough (`key_rows.rs`). The
+//!   verdict on a combination of values is remembered while it is of use.
 //! - Groups (`groups.rs`).
 //!
 //! An item of which a column does not tell the value, or of which values do not decide the filter,
@@ -27,7 +27,7 @@ use partita_storage::Direction;
 
 use super::items::{self, BATCH_FIRST, BATCH_MAX};
 use super::key_rows::{KeyRows, Told, put_text};
-use super::plan::{ItemSet, paths_text};
+use super::plan::{ItemSet, path_text};
 use super::reader::{IndexReader, TREES, may_be_cut, rid_of, scalars};
 use super::{Emit, End, Leaf};
 use crate::index::{self, RidSet};
@@ -252,10 +252,11 @@ impl ColumnScan {
 impl fmt::Display for ColumnScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} items", self.rids().len())?;
-        match self.paths.as_slice() {
-            [] => Ok(()),
-            paths => write!(f, " on columns of the index: {}", paths_text(paths)),
+        let paths: Vec<String> = self.paths.iter().map(|path| path_text(path)).collect();
+        if paths.is_empty() {
+            return Ok(());
         }
+        write!(f, " on columns of the index: {}", paths.join(", "))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Groups of the items of a leaf.
 //!
 //! A grouped query looks at a few values of each item. If all of them are indexed, the index has
-//! them as columns (`columns.rs`): a small document with just these values is made for each item, or
-//! once for many equal ones, and gathered like the item itself; no item is loaded. The exceptions
-//! are items whose index does not tell enough: those with an array or object at such a path, with a
-//! string that was cut, or with an integer that its double does not tell from others. They are
-//! loaded after all.
+//! them as columns (`columns.rs`): a small document with just these values is made for each item,
+//! or once for many equal ones, and gathered like the item itself; no item is loaded. The
+//! exceptions are items whose index does not tell enough: those with an array or object at such a
+//! path, with a string that was cut, or with an integer that its double does not tell from others.
+//! They are loaded after all.
 //!
 //! Groups come as they were first met, oldest item first, whatever order they are gathered in.
 

@@ -3,8 +3,8 @@
 //! Index entries end in rids. `02 rid → item key` and then the item itself are read in batches, in
 //! the order of the rids; what a query must not see, or what lies outside the leaf's range of keys,
 //! is left out before it is loaded where possible. The keys of items that were found lately, and of
-//! their neighbours, are remembered (`index/pointers.rs`); they count as if they were read, so that a
-//! query costs the same whoever asked before.
+//! their neighbours, are remembered (`index/pointers.rs`); they count as if they were read, so that
+//! a query costs the same whoever asked before.
 
 use std::ops::ControlFlow;
 

@@ -41,29 +41,30 @@ pub(super) enum Effort {
     Exact,
 }
 
-/// What a part of a filter leaves.
-enum Part {
-    Everything { exact: bool },
-    Only { rids: RidSet, exact: bool },
-}
-
-/// What is left of several sets.
-struct Intersection {
+/// What a filter, or a part of one, leaves.
+struct Part {
+    /// None: nothing narrows it down.
     rids: Option<RidSet>,
+    /// Do all of these match?
     exact: bool,
 }
 
-impl Intersection {
-    fn meet(&mut self, part: Part) {
-        match part {
-            Part::Everything { exact } => self.exact &= exact,
-            Part::Only { rids, exact } => {
-                self.exact &= exact;
-                match &mut self.rids {
-                    None => self.rids = Some(rids),
-                    Some(held) => held.intersect(&rids),
-                }
-            }
+impl Part {
+    fn everything(exact: bool) -> Part {
+        Part { rids: None, exact }
+    }
+
+    fn only(rids: RidSet, exact: bool) -> Part {
+        Part { rids: Some(rids), exact }
+    }
+
+    /// Keeps what another part leaves, too.
+    fn meet(&mut self, other: Part) {
+        self.exact &= other.exact;
+        match (&mut self.rids, other.rids) {
+            (Some(held), Some(rids)) => held.intersect(&rids),
+            (held, Some(rids)) => *held = Some(rids),
+            (_, None) => {}
         }
     }
 }
@@ -78,11 +79,11 @@ pub(super) fn look_up(
     trace: Option<Trace>,
 ) -> Result<Found> {
     let mut lookup = Lookup { reader, served, run, effort, trace, depth: 0 };
-    Ok(match lookup.find(access)? {
-        Part::Everything { exact } => Found::Everything { exact },
-        Part::Only { rids, exact } => {
-            Found::Only(ItemSet { rids, exact, trace: lookup.trace.unwrap_or_default() })
-        }
+    let Part { rids, exact } = lookup.find(access)?;
+    let trace = lookup.trace.unwrap_or_default();
+    Ok(match rids {
+        None => Found::Everything { exact },
+        Some(rids) => Found::Only(ItemSet { rids, exact, trace }),
     })
 }
 
@@ -100,11 +101,11 @@ struct Lookup<'l, 'a, 'q> {
 impl Lookup<'_, '_, '_> {
     fn find(&mut self, access: &Access) -> Result<Part> {
         match access {
-            Access::All => Ok(Part::Everything { exact: true }),
-            Access::Unknown => Ok(Part::Everything { exact: false }),
+            Access::All => Ok(Part::everything(true)),
+            Access::Unknown => Ok(Part::everything(false)),
             Access::Nothing => {
                 self.note(|| ("no item".to_owned(), None));
-                Ok(Part::Only { rids: RidSet::default(), exact: true })
+                Ok(Part::only(RidSet::default(), true))
             }
             Access::Condition(condition) => self.condition(condition),
             Access::And(parts) => self.within("intersect", |lookup| lookup.all_of(access, parts)),
@@ -119,11 +120,11 @@ impl Lookup<'_, '_, '_> {
         let found = find(self);
         self.depth -= 1;
         if let (Some(trace), Some(begun)) = (&mut self.trace, begun) {
-            match &found {
-                Ok(Part::Only { rids, .. }) => {
+            match found.as_ref().ok().and_then(|part| part.rids.as_ref()) {
+                Some(rids) => {
                     trace.put_above(begun, self.depth, &format!("{name}: {}", rids.len()));
                 }
-                Ok(Part::Everything { .. }) | Err(_) => trace.back_to(begun),
+                None => trace.back_to(begun),
             }
         }
         found
@@ -134,7 +135,7 @@ impl Lookup<'_, '_, '_> {
     fn all_of(&mut self, whole: &Access, parts: &[Access]) -> Result<Part> {
         let mut open: Vec<&Access> = parts.iter().collect();
         open.sort_by_key(|part| cost::of_access(part));
-        let mut all = Intersection { rids: None, exact: true };
+        let mut all = Part::everything(true);
         if let Some((found, answered)) = self.composite(whole)? {
             open.retain(|part| !matches!(part, Access::Condition(one) if answered.contains(&one)));
             all.meet(found);
@@ -145,7 +146,7 @@ impl Lookup<'_, '_, '_> {
             let mut later = Vec::new();
             for part in open {
                 match self.find(part)? {
-                    Part::Everything { exact: false } => later.push(part),
+                    Part { rids: None, exact: false } => later.push(part),
                     part => all.meet(part),
                 }
             }
@@ -165,10 +166,8 @@ impl Lookup<'_, '_, '_> {
             all.meet(part);
         }
         self.effort = effort;
-        Ok(match all.rids {
-            Some(rids) => Part::Only { exact: all.exact || rids.is_empty(), rids },
-            None => Part::Everything { exact: all.exact },
-        })
+        all.exact |= all.rids.as_ref().is_some_and(RidSet::is_empty);
+        Ok(all)
     }
 
     /// The items that a composite index has for two conditions or more, and which ones those are.
@@ -196,30 +195,27 @@ impl Lookup<'_, '_, '_> {
             let used = composite_use(index);
             (format!("composite index {used}: {}", rids.len()), Some(used))
         });
-        Ok(Some((Part::Only { rids, exact: part.exact }, part.conditions)))
+        Ok(Some((Part::only(rids, part.exact), part.conditions)))
     }
 
     fn any_of(&mut self, parts: &[Access]) -> Result<Part> {
         let mut all = RidSet::default();
         let mut exact = true;
         for part in parts {
-            match self.find(part)? {
-                Part::Everything { exact } => return Ok(Part::Everything { exact }),
-                Part::Only { rids, exact: is } => {
-                    exact &= is;
-                    all.union(rids);
-                    if exceeds(self.effort, all.len()) {
-                        return Ok(Part::Everything { exact: false });
-                    }
-                }
+            let part = self.find(part)?;
+            let Some(rids) = part.rids else { return Ok(Part::everything(part.exact)) };
+            exact &= part.exact;
+            all.union(rids);
+            if exceeds(self.effort, all.len()) {
+                return Ok(Part::everything(false));
             }
         }
-        Ok(Part::Only { rids: all, exact })
+        Ok(Part::only(all, exact))
     }
 
     fn condition(&mut self, condition: &Condition) -> Result<Part> {
         if !self.served.indexes(&condition.path) {
-            return Ok(Part::Everything { exact: false });
+            return Ok(Part::everything(false));
         }
         let path = index::path_prefix(&condition.path, self.reader.terms);
         let found = match &condition.test {
@@ -227,13 +223,13 @@ impl Lookup<'_, '_, '_> {
             Test::Each(test) => self.each(&path, test)?,
             Test::Kinds(kinds) => self.kinds(&condition.path, *kinds)?,
         };
-        let Some((rids, sure)) = found else { return Ok(Part::Everything { exact: false }) };
+        let Some((rids, sure)) = found else { return Ok(Part::everything(false)) };
         let exact = condition.exact && sure;
         self.note(|| {
             let used = IndexUse { precise: exact, ..path_use(&condition.path) };
             (format!("index {}: {}", condition_text(condition), rids.len()), Some(used))
         });
-        Ok(Part::Only { rids, exact })
+        Ok(Part::only(rids, exact))
     }
 
     /// Notes what was done, and with which index.

@@ -9,17 +9,17 @@
 //! What a query never sees: items that have expired, and items of other partition keys that share
 //! an EPK. Where a former version kept items out of the index, partitions are scanned.
 //!
-//! **From the question to the rows.** `choose.rs` weighs the ways there are, by what `statistics.rs`
-//! knows of the partition, and makes a plan (`plan.rs`), which prints. It has asked the index for
-//! sets of items by then (`lookup.rs`). The plan runs:
+//! **From the question to the rows.** `choose.rs` weighs the ways there are, by what
+//! `statistics.rs` knows of the partition, and makes a plan (`plan.rs`), which prints. It has asked
+//! the index for sets of items by then (`lookup.rs`). The plan runs:
 //!
 //! - `scan.rs` looks at every item. It is the way that is always there, and the one that all others
 //!   are compared with.
 //! - `items.rs` loads the items of a set.
 //! - `columns.rs` decides filters that no index answers on columns of the index, and `groups.rs`
 //!   makes groups of them.
-//! - `order_walk.rs` walks along an index that has the order, and `ordered.rs` makes rows of that, of
-//!   keys alone where they tell enough (`key_rows.rs`).
+//! - `order_walk.rs` walks along an index that has the order, and `ordered.rs` makes rows of that,
+//!   of keys alone where they tell enough (`key_rows.rs`).
 //!
 //! A position is good for all of them: what one way began, another can go on with.
 
@@ -57,6 +57,7 @@ use crate::index;
 use crate::keys;
 use crate::op::{IndexUse, LeafReport, PlanHint};
 use crate::record::SeenItem;
+use crate::threads::Watch;
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -111,10 +112,6 @@ pub(super) struct Budget<'a> {
     /// Told the time at every look at the clock. If it says so, the time is over.
     pub(super) watch: Option<&'a Watch<'a>>,
 }
-
-/// Called with the current time, in the clock's nanoseconds; returns true once the deadline has
-/// passed.
-pub(super) type Watch<'a> = dyn Fn(u64) -> bool + 'a;
 
 impl Budget<'_> {
     /// Has the page taken its time?
@@ -184,11 +181,7 @@ impl<'a> Leaf<'a> {
                     columns::rows(leaf, (judge, scan, *made_of_keys), resumed, emit)
                 }
                 LeafPlan::Walk(walk) => ordered::rows(leaf, walk, place, emit),
-                LeafPlan::GroupScanned { .. }
-                | LeafPlan::GroupFetched(_)
-                | LeafPlan::GroupColumns { .. }
-                | LeafPlan::Count { .. }
-                | LeafPlan::Extremes(_) => Err(Error::internal("a plan for groups gives no rows")),
+                plan => Err(Error::internal(format!("groups instead of rows: {plan}"))),
             }
         })
     }
@@ -230,14 +223,7 @@ impl<'a> Leaf<'a> {
                 }
                 LeafPlan::GroupFetched(set) => groups::of_items(leaf, set),
                 LeafPlan::GroupScanned { by_age } => scan::groups(leaf, *by_age),
-                LeafPlan::ScanByKey
-                | LeafPlan::ScanByAge { .. }
-                | LeafPlan::KeepOldest { .. }
-                | LeafPlan::Sort { .. }
-                | LeafPlan::Fetch(_)
-                | LeafPlan::SortFetched { .. }
-                | LeafPlan::FilterColumns { .. }
-                | LeafPlan::Walk(_) => Err(Error::internal("a plan for rows gives no groups")),
+                plan => Err(Error::internal(format!("rows instead of groups: {plan}"))),
             }
         })
     }

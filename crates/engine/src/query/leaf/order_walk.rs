@@ -24,9 +24,12 @@ use partita_query::access::{Interval, Kinds};
 use partita_storage::{Direction, KeyRange};
 
 use super::Leaf;
+use super::choose::cost;
 use super::key_rows::is_of_one_value;
 use super::plan::{ItemSet, composite_use, intervals_text, path_use};
-use super::reader::{IndexReader, Shapes, TREES, interval_range, may_be_cut, rid_of, scalars};
+use super::reader::{
+    IndexReader, Shapes, TREES, from_bound, interval_range, may_be_cut, rid_of, scalars,
+};
 use crate::index::{self, RidSet};
 use crate::keys;
 use crate::op::IndexUse;
@@ -35,8 +38,6 @@ use crate::query::places::{ALL_ROWS, Order, PlaceList, SortPosition};
 
 /// Items with equal keys whose order has to be turned around; only their rids are held.
 const TIES_MAX: usize = 8 << 20;
-/// After so many entries of a value that is known, a new search finds the next value sooner.
-const SKIP_AFTER: u64 = 128;
 /// Entries that are looked at for one piece; the time of the page is looked at in between.
 const ENTRIES_MAX: u64 = 16_384;
 /// How many times more first places are worth remembering than entries of a set.
@@ -338,9 +339,10 @@ impl<'w> OrderWalk<'w> {
         let name = is_kept.then(|| named(&range, self.direction));
         if let (Some(name), Columns::Term { path }) = (&name, &of)
             && let Some(known) = reader.remembered::<FirstPlaces>(name)
-            && known.is_enough(want)
+            && (known.is_all || known.places.len() >= want)
         {
-            let places = known.first(want);
+            let mut places = known.places.clone();
+            places.truncate(want);
             reader.scanned += places.len() as u64;
             let last = places.last().filter(|_| places.len() >= want);
             let behind = last.map(|at| keys::term(path, at.key(0).unwrap_or_default(), at.rid()));
@@ -473,7 +475,7 @@ impl<'g, 'w> Gather<'g, 'w> {
                 let value = keys::term_value(key, path).ok_or_else(damaged)?.bytes();
                 if self.walk.once && self.walk.last_key == value && is_of_one_value(value) {
                     self.same += 1;
-                    if self.same < SKIP_AFTER {
+                    if self.same < cost::SKIP_AFTER {
                         return Ok(ControlFlow::Continue(()));
                     }
                     let value = Bound::Excluded(value);
@@ -671,27 +673,6 @@ fn from_prefix(range: KeyRange, prefix: Vec<u8>, direction: Direction) -> KeyRan
     from_bound(range, bound, direction)
 }
 
-/// The part of a range from a key on, in a direction. A key outside the range changes nothing.
-fn from_bound(range: KeyRange, bound: Bound<Vec<u8>>, direction: Direction) -> KeyRange {
-    let (key, is_behind) = match &bound {
-        Bound::Included(key) => (key, false),
-        Bound::Excluded(key) => (key, true),
-        Bound::Unbounded => return range,
-    };
-    let narrows = |old: &Bound<Vec<u8>>| match old {
-        Bound::Unbounded => true,
-        Bound::Included(old) | Bound::Excluded(old) if old == key => is_behind,
-        Bound::Included(old) | Bound::Excluded(old) => {
-            (old < key) == (direction == Direction::Forward)
-        }
-    };
-    match direction {
-        Direction::Forward if narrows(&range.start) => KeyRange { start: bound, ..range },
-        Direction::Backward if narrows(&range.end) => KeyRange { end: bound, ..range },
-        Direction::Forward | Direction::Backward => range,
-    }
-}
-
 /// Is this an encoded scalar or undefined, from its first byte to its end, and nothing cut?
 fn is_whole(value: &[u8]) -> bool {
     match value {
@@ -710,18 +691,6 @@ struct FirstPlaces {
 impl Cached for FirstPlaces {
     fn bytes(&self) -> usize {
         self.places.bytes()
-    }
-}
-
-impl FirstPlaces {
-    fn is_enough(&self, want: usize) -> bool {
-        self.is_all || self.places.len() >= want
-    }
-
-    fn first(&self, want: usize) -> PlaceList {
-        let mut places = self.places.clone();
-        places.truncate(want);
-        places
     }
 }
 

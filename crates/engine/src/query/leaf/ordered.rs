@@ -181,7 +181,10 @@ fn rows_of_items(
     for rid in places.rids() {
         rows.push(match items.next_if(|item| item.rid == *rid) {
             Some(item) if is_item => Some(items::item_row(leaf, &item)?),
-            Some(item) => row_of(leaf, item.text()?)?,
+            Some(item) => {
+                leaf.report.rows_evaluated += 1;
+                leaf.run.first_row(Document::new(item.text()?))?
+            }
             None => None,
         });
     }
@@ -206,12 +209,6 @@ fn rows_of_keys(
         });
     }
     Ok(rows)
-}
-
-/// The row of a document whose place is known.
-fn row_of(leaf: &mut Leaf<'_>, text: &str) -> Result<Option<Row>> {
-    leaf.report.rows_evaluated += 1;
-    leaf.run.first_row(Document::new(text))
 }
 
 /// Gives the rows of items that are in order.

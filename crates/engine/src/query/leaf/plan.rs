@@ -147,14 +147,14 @@ impl LeafPlan<'_> {
             LeafPlan::ScanByKey => (vec![scan("key")], None),
             LeafPlan::ScanByAge { .. } => (vec![scan("resource id")], None),
             LeafPlan::KeepOldest { want } => {
-                (vec![format!("keep the oldest{}", Wanted(*want)), scan("key")], None)
+                (vec![format!("keep the oldest {}", wanted(*want)), scan("key")], None)
             }
             LeafPlan::Sort { want } => {
-                (vec![format!("sort, keep{}", Wanted(*want)), scan("key")], None)
+                (vec![format!("sort, keep {}", wanted(*want)), scan("key")], None)
             }
             LeafPlan::Fetch(set) => (vec![fetch(set)], Some(set)),
             LeafPlan::SortFetched { set, want } => {
-                (vec![format!("sort, keep{}", Wanted(*want)), fetch(set)], Some(set))
+                (vec![format!("sort, keep {}", wanted(*want)), fetch(set)], Some(set))
             }
             LeafPlan::FilterColumns { scan, made_of_keys, .. } => {
                 (vec![way_to_rows(*made_of_keys), format!("filter {scan}")], scan.set.as_ref())
@@ -187,12 +187,8 @@ pub(super) fn way_to_rows(made_of_keys: bool) -> String {
 }
 
 /// As many rows as are of use.
-struct Wanted(usize);
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < usize::MAX { write!(f, " {}", self.0) } else { f.write_str(" all") }
-    }
+fn wanted(rows: usize) -> String {
+    if rows < usize::MAX { rows.to_string() } else { "all".to_owned() }
 }
 
 impl fmt::Display for LeafPlan<'_> {
@@ -238,12 +234,6 @@ pub(super) fn path_text(path: &[IndexStep]) -> String {
         }
     }
     text
-}
-
-/// `/a, /b`
-pub(super) fn paths_text(paths: &[Vec<IndexStep>]) -> String {
-    let texts: Vec<String> = paths.iter().map(|path| path_text(path)).collect();
-    texts.join(", ")
 }
 
 fn is_plain(name: &str) -> bool {

@@ -149,6 +149,27 @@ pub(super) fn rid_of(key: &[u8]) -> Result<u64> {
     keys::entry_rid(key).ok_or_else(|| Error::corrupt("an index entry has no resource id"))
 }
 
+/// The part of a range from a key on, in a direction. A key outside the range changes nothing.
+pub(super) fn from_bound(range: KeyRange, bound: Bound<Vec<u8>>, direction: Direction) -> KeyRange {
+    let (key, is_behind) = match &bound {
+        Bound::Included(key) => (key, false),
+        Bound::Excluded(key) => (key, true),
+        Bound::Unbounded => return range,
+    };
+    let narrows = |old: &Bound<Vec<u8>>| match old {
+        Bound::Unbounded => true,
+        Bound::Included(old) | Bound::Excluded(old) if old == key => is_behind,
+        Bound::Included(old) | Bound::Excluded(old) => {
+            (old < key) == (direction == Direction::Forward)
+        }
+    };
+    match direction {
+        Direction::Forward if narrows(&range.start) => KeyRange { start: bound, ..range },
+        Direction::Backward if narrows(&range.end) => KeyRange { end: bound, ..range },
+        Direction::Forward | Direction::Backward => range,
+    }
+}
+
 /// The entries of a path with values in an interval.
 pub(super) fn interval_range(path: &[u8], interval: &Interval) -> KeyRange {
     let low = interval.low.as_ref().map(Vec::as_slice);

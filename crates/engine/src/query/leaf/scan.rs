@@ -17,7 +17,7 @@ use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Space};
 
 use super::choose::{cost, is_answered};
 use super::plan::LeafPlan;
-use super::reader::rid_of;
+use super::reader::{from_bound, rid_of};
 use super::{Emit, End, Leaf};
 use crate::keys;
 use crate::query::places::{ALL_ROWS, LeafRow, Order, Position, TopRows};
@@ -303,10 +303,8 @@ impl Scan {
         }
         let (view, parts) = (leaf.view, leaf.parts);
         for part in parts {
-            let mut range = keys::items_in(part);
-            if begins_before(&range.start, &self.range.start) {
-                range.start.clone_from(&self.range.start);
-            }
+            let start = self.range.start.clone();
+            let range = from_bound(keys::items_in(part), start, Direction::Forward);
             let mut result = Ok(ControlFlow::Continue(()));
             let mut left = leaf.moment();
             view.walk(Space::Items, &range, Direction::Forward, &mut |key, value| {
@@ -444,18 +442,6 @@ fn check_shown(item: &SeenItem<'_>, has_row: bool) -> Result<bool> {
         item.text()?;
     }
     Ok(has_row)
-}
-
-/// Is the first of two places before the other? They are ends of ranges of keys.
-fn begins_before(one: &Bound<Vec<u8>>, other: &Bound<Vec<u8>>) -> bool {
-    match (one, other) {
-        (Bound::Unbounded, _) => true,
-        (_, Bound::Unbounded) => false,
-        (
-            Bound::Included(one) | Bound::Excluded(one),
-            Bound::Included(other) | Bound::Excluded(other),
-        ) => one <= other,
-    }
 }
 
 /// Shows what is stored under a key.
