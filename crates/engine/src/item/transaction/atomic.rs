@@ -212,7 +212,9 @@ impl Member {
         let step = step.and_then(|step| step.living_for(ttl_seconds));
         let step = match step {
             // The EPK is compared, not the key: 0 and -0 are equal and have different places.
-            Ok(step) if step.place.epk != home.epk => Err(Error::bad_request(OTHER_KEY)),
+            Ok(step) if step.place.epk != home.epk || step.misfits() => {
+                Err(Error::bad_request(OTHER_KEY))
+            }
             Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
                 Err(Error::bad_request(OTHER_KEY))
             }
