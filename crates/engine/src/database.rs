@@ -294,18 +294,18 @@ impl Database {
             Ok(()) => self.dispatch(&mut work, op).await,
             Err(error) => Err(error),
         };
-        match &result {
-            Err(error) if writes_an_item && is_for_what_is_there(&error.kind) => {
-                self.charge_refused_write(&mut work);
-            }
-            Ok(_) | Err(_) => {}
+        if writes_an_item {
+            self.charge_if_refused(&mut work, &result);
         }
         self.reply(work, result)
     }
 
-    /// A write that is refused for what is there costs more than the look that found it, for which
-    /// the partition was charged already.
-    fn charge_refused_write(&self, work: &mut Work<'_>) {
+    /// A write of an item that is refused for what is there costs more than the look that found it,
+    /// for which the partition was charged already.
+    pub(crate) fn charge_if_refused(&self, work: &mut Work<'_>, written: &Result<Outcome>) {
+        if !written.as_ref().is_err_and(|error| is_for_what_is_there(&error.kind)) {
+            return;
+        }
         let (Some(container), Some(served)) = (work.container.clone(), &work.served) else {
             return;
         };
@@ -539,6 +539,6 @@ impl Database {
 }
 
 /// Is a write refused for what is stored already?
-fn is_for_what_is_there(kind: &ErrorKind) -> bool {
+pub(crate) fn is_for_what_is_there(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::PreconditionFailed)
 }

@@ -30,6 +30,8 @@ pub(super) struct Page<'a> {
     items_max: usize,
     /// Nothing that changed until then, in Unix seconds.
     since: Option<u64>,
+    /// The reader has been in this partition before.
+    goes_on: bool,
     sieve: Option<&'a Sieve>,
     now_seconds: u64,
     started_nanos: u64,
@@ -84,6 +86,7 @@ impl<'a> Page<'a> {
             settings,
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
             since: request.since,
+            goes_on: false,
             sieve,
             now_seconds: database.now_seconds(),
             started_nanos: database.clock.monotonic_nanos(),
@@ -98,6 +101,7 @@ impl<'a> Page<'a> {
     /// Adds what changed in a part after an LSN; the LSN up to which everything was looked at.
     pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot, from: Lsn) -> Result<Lsn> {
         let mut reached = from;
+        self.goes_on = from > Lsn(0);
         while reached < view.lsn() {
             let (entries, more) = commits_after(view, reached, CHUNK)?;
             for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key))
@@ -128,9 +132,14 @@ impl<'a> Page<'a> {
             || nanos / 1_000_000 >= self.settings.page_millis_max
     }
 
-    /// Did this happen too early to be told?
+    /// Did this happen too early to be told? Readers begin after a second. Some send it along with
+    /// the ETag later, too: then what happened in that second after their first page is new.
     fn is_early(&self, ts: u32) -> bool {
-        self.since.is_some_and(|since| u64::from(ts) <= since)
+        let Some(since) = self.since else { return false };
+        match self.goes_on {
+            true => u64::from(ts) < since,
+            false => u64::from(ts) <= since,
+        }
     }
 
     /// Adds the items of a commit that have not changed since.

@@ -21,6 +21,9 @@ pub(super) enum Intent {
     Create(Draft),
     Upsert(Draft, Option<Condition>),
     Replace(Draft, Option<Condition>),
+    /// A replace by what cannot take the item's place, which is why it is refused if there is one:
+    /// that there is nothing to replace comes first.
+    Misfit(Error),
     Patch(Patched, Option<Condition>),
     Remove(Option<Condition>),
 }
@@ -86,6 +89,10 @@ impl Intent {
             Intent::Replace(draft, condition) => {
                 check_match(condition.as_ref(), there()?)?;
                 Ok(Next::Put(Cow::Borrowed(draft)))
+            }
+            Intent::Misfit(error) => {
+                there()?;
+                Err(error.clone())
             }
             Intent::Patch(patched, condition) => {
                 let record = there()?;

@@ -18,7 +18,7 @@ use super::batch::{self, Transition};
 use super::committed::Effects;
 use super::draft::Draft;
 use super::intent::{Intent, Next, Patched, exists};
-use super::{Current, Place, not_found};
+use super::{Current, Place};
 use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
@@ -64,13 +64,9 @@ impl Database {
     ) -> Result<Outcome> {
         let resolved = self.item_container(work, &path.container)?;
         let draft = match Draft::of(&resolved.container, &item) {
-            // That there is nothing to replace comes before what it would be replaced by.
             Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
                 let place = self.place_in(work, resolved, path)?;
-                let view = self.open_view(work, &place)?;
-                let stored = self.current(work, &*view, &place)?;
-                stored.filter(|current| current.live).ok_or_else(|| not_found(&place.id))?;
-                return Err(error);
+                return self.write_item(work, &place, &Intent::Misfit(error)).await;
             }
             draft => draft?,
         };

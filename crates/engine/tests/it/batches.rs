@@ -7,7 +7,7 @@ use partita_engine::{
     Access, BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, Change, Condition,
     Context, EtagPattern, Indexing, OnError, Op, Outcome, Reply, Returns, Scope, TriggerNames,
 };
-use partita_model::{ErrorKind, Etag, PartitionKeyHeader, Value};
+use partita_model::{Charge, ErrorKind, Etag, PartitionKeyHeader, Value};
 
 use crate::harness::*;
 
@@ -464,6 +464,38 @@ fn the_operations_of_a_bulk_are_independent() {
         assert_eq!(lsn(&latest), lsn(&reply), "the reply tells the last of its commits");
         assert_eq!(bench.list(&Scope::All, 100).len(), here.len() + 1);
         bench.assert_whole();
+    }
+}
+
+#[test]
+fn a_refused_write_costs_in_batches_and_bulks_what_it_costs_alone() {
+    for (_, throughput) in PARTITIONS {
+        let bench = container(throughput);
+        let (there, other) = (r#"{"id":"1","pk":"a"}"#, "\"another\"");
+        let first = bench.create(there);
+        let range = first.served.clone().unwrap().range_id;
+        let refused = || {
+            [
+                (create(there), bench.create(there).charge),
+                (matching(upsert(there), other), bench.upsert(there, if_match(other)).charge),
+                (matching(delete("1"), other), Charge(1.24)),
+                (read("none"), bench.read("none", KEY).charge),
+                (delete("none"), bench.delete("none", KEY).charge),
+            ]
+        };
+        for (operation, alone) in refused() {
+            let tried = atomic(&bench, KEY, vec![read("1"), operation, read("1")]);
+            let charges: Vec<Charge> = results(&tried).iter().map(|done| done.charge).collect();
+            assert_eq!(charges, [Charge(1.0), alone, Charge(0.0)]);
+            assert_eq!(tried.charge, Charge(1.0) + alone);
+        }
+        let (operations, alone): (Vec<_>, Vec<Charge>) = refused().into_iter().unzip();
+        let operations = operations.into_iter().map(|operation| under(operation, KEY)).collect();
+        let tried = bulk(&bench, range, OnError::Continue, operations);
+        assert_eq!(summary(&tried), "cppnn");
+        let charges: Vec<Charge> = results(&tried).iter().map(|done| done.charge).collect();
+        assert_eq!(charges, alone);
+        assert_eq!(alone[0], Charge(1.24));
     }
 }
 

@@ -176,6 +176,26 @@ fn a_reader_begins_now_or_at_a_time() {
     assert_eq!(reader.ids(&bench), ["in time"]);
 }
 
+/// Some clients send the time that they began at with every ETag.
+#[test]
+fn a_reader_from_this_very_second_misses_nothing_of_the_rest_of_it() {
+    for (_, throughput) in PARTITIONS {
+        let bench = Bench::new();
+        bench.make_container(throughput, KEY_PK);
+        let now = bench.clock_seconds();
+        (0..20).for_each(|n| put(&bench, "before", &format!("k{n}")));
+        let mut reader = Reader { since: Some(now), items_max: 1, ..Reader::of(Scope::All) };
+        assert!(reader.ids(&bench).is_empty());
+        (0..20).for_each(|n| put(&bench, "after", &format!("k{n}")));
+        assert_eq!(reader.ids(&bench), vec!["after"; 20]);
+        // A page that is full before all partitions were looked at does not begin in the others.
+        bench.clock.advance_millis(1_000);
+        (0..20).for_each(|n| put(&bench, "later", &format!("k{n}")));
+        let mut reader = Reader { since: Some(now), items_max: 1, ..Reader::of(Scope::All) };
+        assert_eq!(reader.ids(&bench), vec!["later"; 20]);
+    }
+}
+
 #[test]
 fn the_feeds_of_the_partitions_divide_that_of_the_container() {
     let bench = Bench::new();

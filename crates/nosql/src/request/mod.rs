@@ -176,25 +176,26 @@ pub(crate) fn check_names(body: &[u8]) -> Result<()> {
 /// What the client wants of the answer, as far as it can want anything of this resource.
 fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
     let headers = incoming.headers;
+    // An encoding that nobody knows is refused everywhere; items and rows alone have two.
+    let binary = headers.wants_binary()?;
     let mut shape = Shape::default();
     match link {
         Link::Items(_) if incoming.method == Method::GET || is_filtered_feed(incoming)? => {
-            shape.binary = headers.wants_binary()?;
+            shape.binary = binary;
             shape.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
             shape.wait_seconds = headers.wait_seconds()?;
         }
         Link::Items(_) if is_query(incoming)? => {
-            let binary = headers.wants_binary()?;
             return Ok(Shape { binary, ..query::shape(headers)? });
         }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
             shape.minimal = headers.minimal()?;
-            shape.binary = headers.wants_binary()?;
+            shape.binary = binary;
             shape.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
                 && matches!(link, Link::Items(_))
                 && headers.flag(&headers::IS_BATCH)?;
         }
-        Link::Item { .. } => shape.binary = headers.wants_binary()?,
+        Link::Item { .. } => shape.binary = binary,
         Link::Container(_) => {
             shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;
             shape.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;

@@ -131,7 +131,7 @@ fn a_client_of_binary_json_only_is_answered_in_it() {
 
 /// Most requests leave it to what the client understands; any may say what it wants.
 #[test]
-fn any_request_on_items_may_say_which_json_it_wants() {
+fn any_request_may_say_which_json_it_wants_and_only_items_have_two() {
     let world = World::with_container("400");
     let patch = r#"[{"op":"set","path":"/n","value":7}]"#;
     let asks = |format: &str| {
@@ -154,6 +154,14 @@ fn any_request_on_items_may_say_which_json_it_wants() {
     let wrong = send(&world, Method::DELETE, ITEM, Vec::new())
         .header("x-ms-documentdb-content-serialization-format", "x");
     wrong.refused(400, "0", "must be JsonText or CosmosBinary");
+    for path in ["/dbs", "/dbs/d", "/dbs/d/colls/c", "/dbs/d/colls/c/sprocs", "/offers"] {
+        let ask = |format| {
+            let name = "x-ms-documentdb-content-serialization-format";
+            world.get(path).header(name, format)
+        };
+        ask("Not a real format").refused(400, "0", "must be JsonText or CosmosBinary");
+        assert!(!is_binary(&ask("CosmosBinary").expect(200).body), "{path}");
+    }
     for (format, binary) in [("CosmosBinary", true), ("cosmosbinary", true), ("JsonText", false)] {
         for ask in asks(format) {
             // Who wants text gets it, whatever else it understands.

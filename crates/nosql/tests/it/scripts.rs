@@ -22,11 +22,11 @@ fn script(id: &str, source: &str, more: &str) -> String {
     format!(r#"{{"id":"{id}","body":{}{more}}}"#, Value::from(source).to_json())
 }
 
-fn procedure(world: &World, id: &str, source: &str) {
+pub(crate) fn procedure(world: &World, id: &str, source: &str) {
     world.post(&at("sprocs"), &script(id, source, "")).expect(201);
 }
 
-fn run<'w>(world: &'w World, id: &str, arguments: &str) -> Ask<'w> {
+pub(crate) fn run<'w>(world: &'w World, id: &str, arguments: &str) -> Ask<'w> {
     world.post(&at(&format!("sprocs/{id}")), arguments).key(r#"["a"]"#)
 }
 

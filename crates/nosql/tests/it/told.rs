@@ -2,6 +2,8 @@
 
 use partita_model::Value;
 
+use crate::batches::{atomic, bulk, statuses};
+use crate::scripts::{procedure, run, trigger};
 use crate::support::{Answer, Ask, PARTITIONS, World};
 
 const DOCS: &str = "/dbs/d/colls/c/docs";
@@ -382,12 +384,37 @@ fn system_properties_are_left_out_of_the_change_feed_but_not_its_place() {
 
 #[test]
 fn replacing_what_is_not_there_is_not_found_whatever_it_is_replaced_by() {
+    let misfit = |id: &str| format!(r#"{{"id":"{id}","pk":"other"}}"#);
+    let source = r#"function (id) {
+        __.replaceDocument(__.getAltLink() + '/docs/' + id, { id: id, pk: 'other' },
+            function (error) { __.response.setBody(error.number); });
+    }"#;
+    let cases = [("gone", 404, "0", "Resource Not Found"), ("there", 400, "1001", "doesn't match")];
     for (throughput, _) in PARTITIONS {
-        let world = world_with_item(throughput);
-        let other = r#"{"id":"2","pk":"b"}"#;
-        world.put(&format!("{DOCS}/2"), other).key(A).refused(404, "0", "Resource Not Found");
-        let there = world.put(ITEM, r#"{"id":"1","pk":"b"}"#).key(A);
-        there.refused(400, "1001", "doesn't match");
+        let world = World::with_container(throughput);
+        let there = world.post(DOCS, r#"{"id":"there","pk":"a"}"#).key(A).expect(201);
+        let range = there.header("x-ms-documentdb-partitionkeyrangeid").unwrap();
+        trigger(&world, "idle", "Pre", "All", "function () { }");
+        procedure(&world, "replace", source);
+        for (id, status, substatus, text) in cases {
+            let alone = || world.put(&format!("{DOCS}/{id}"), &misfit(id)).key(A);
+            let triggered = alone().header("x-ms-documentdb-pre-trigger-include", "idle");
+            alone().refused(status, substatus, text);
+            triggered.refused(status, substatus, text);
+            let operation = format!(
+                r#"[{{"operationType":"Replace","id":"{id}","partitionKey":"[\"a\"]",
+                    "resourceBody":{}}}]"#,
+                misfit(id)
+            );
+            let together = || bulk(&world, range, &operation);
+            assert_eq!(statuses(&together().expect(207)), [i64::from(status)]);
+            let triggered = together().header("x-ms-documentdb-pre-trigger-include", "idle");
+            assert_eq!(statuses(&triggered.expect(207)), [i64::from(status)]);
+            let told = run(&world, "replace", &format!(r#"["{id}"]"#)).expect(200).text();
+            assert_eq!(told, status.to_string());
+            // In a transactional batch another key is wrong whatever is there.
+            assert_eq!(statuses(&atomic(&world, &operation).expect(207)), [400]);
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Epk, Error, ErrorKind, PartitionKey, PartitionKeyHeader, Result, limits,
+    Charge, Epk, Error, ErrorKind, PartitionKey, PartitionKeyHeader, Result, Usage, limits,
 };
 use partita_storage::{Snapshot, Space, StorageError};
 
@@ -18,7 +18,7 @@ use super::overlay::Overlay;
 use super::{Step, What, done, left_undone, one_read, size};
 use crate::catalog::{Container, FreshRid, Partition};
 use crate::context::Work;
-use crate::database::Database;
+use crate::database::{Database, is_for_what_is_there};
 use crate::item::committed::Effects;
 use crate::item::key_of_request;
 use crate::item::read::version;
@@ -93,7 +93,7 @@ impl Database {
             }
             let (results, effects) = match self.run_members(work, &mut view, &mut members)? {
                 Run::Whole(results, effects) => (results, effects),
-                Run::Broken(at, error) => return Ok(self.broken(work, members.len(), at, error)),
+                Run::Broken(at, error) => return Ok(self.broken(work, &members, at, error)),
             };
             if view.is_untouched() {
                 return Ok(results);
@@ -179,13 +179,25 @@ impl Database {
         Ok((done(outcome, member.returns)?, charge))
     }
 
-    /// The results of a batch whose operation at `at` failed. Each one up to it cost a look.
-    fn broken(&self, work: &Work<'_>, count: usize, at: usize, error: Error) -> Vec<BatchResult> {
-        let look = pricing::charge(&one_read(), self.consistency(work.context));
-        let charge = |n| if n <= at { look } else { Charge::default() };
-        let mut results: Vec<BatchResult> = (0..count).map(|n| left_undone(charge(n))).collect();
-        if let Some(failed) = results.get_mut(at) {
-            failed.result = Err(error);
+    /// The results of a batch whose operation at `at` failed. Each one up to it cost a look, and a
+    /// write that is refused for what is there costs as much as alone.
+    fn broken(
+        &self,
+        work: &Work<'_>,
+        members: &[Member],
+        at: usize,
+        error: Error,
+    ) -> Vec<BatchResult> {
+        let charge = |refused_writes| {
+            let usage = Usage { refused_writes, ..one_read() };
+            pricing::charge(&usage, self.consistency(work.context))
+        };
+        let look = |n| if n < at { charge(0) } else { Charge::default() };
+        let mut results: Vec<BatchResult> =
+            (0..members.len()).map(|n| left_undone(look(n))).collect();
+        if let (Some(failed), Some(member)) = (results.get_mut(at), members.get(at)) {
+            let refuses = !member.reads() && is_for_what_is_there(&error.kind);
+            *failed = BatchResult { result: Err(error), charge: charge(u64::from(refuses)) };
         }
         results
     }
@@ -200,7 +212,9 @@ impl Member {
         let step = step.and_then(|step| step.living_for(ttl_seconds));
         let step = match step {
             // The EPK is compared, not the key: 0 and -0 are equal and have different places.
-            Ok(step) if step.place.epk != home.epk => Err(Error::bad_request(OTHER_KEY)),
+            Ok(step) if step.place.epk != home.epk || step.misfits() => {
+                Err(Error::bad_request(OTHER_KEY))
+            }
             Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
                 Err(Error::bad_request(OTHER_KEY))
             }

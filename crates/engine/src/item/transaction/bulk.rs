@@ -185,7 +185,9 @@ impl Database {
                 self.read_place(&mut work, place, condition.as_ref())
             }
             Ok(Task::Plain(Step { place, what: What::Write(intent) })) => {
-                self.write_item(&mut work, place, intent).await
+                let written = self.write_item(&mut work, place, intent).await;
+                self.charge_if_refused(&mut work, &written);
+                written
             }
             Ok(Task::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
         };

@@ -124,11 +124,16 @@ impl Step {
                 let draft = draft(body, indexing)?;
                 (draft.place(container), What::Write(Intent::Upsert(draft, condition)))
             }
-            BatchAction::Replace { id, body, indexing } => {
-                let draft = draft(body, indexing)?;
-                let place = Place::new(Arc::clone(container), draft.key.clone(), id);
-                (place, What::Write(Intent::Replace(draft, condition)))
-            }
+            BatchAction::Replace { id, body, indexing } => match draft(body, indexing) {
+                Ok(draft) => {
+                    let place = Place::new(Arc::clone(container), draft.key.clone(), id);
+                    (place, What::Write(Intent::Replace(draft, condition)))
+                }
+                Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
+                    (place(id)?, What::Write(Intent::Misfit(error)))
+                }
+                Err(error) => return Err(error),
+            },
             BatchAction::Patch { id, body } => {
                 let patched = patched(container, &body)?;
                 (place(id)?, What::Write(Intent::Patch(patched, condition)))
@@ -150,9 +155,14 @@ impl Step {
                 Intent::Create(draft) | Intent::Upsert(draft, _) | Intent::Replace(draft, _),
             ) => draft.ttl = ttl,
             What::Write(Intent::Patch(patched, _)) => patched.ttl = Some(ttl),
-            What::Write(Intent::Remove(_)) | What::Read(_) => {}
+            What::Write(Intent::Remove(_) | Intent::Misfit(_)) | What::Read(_) => {}
         }
         Ok(self)
+    }
+
+    /// Whether it would give an item another partition key.
+    fn misfits(&self) -> bool {
+        matches!(&self.what, What::Write(Intent::Misfit(_)))
     }
 
     /// Whether it gives an item another id.

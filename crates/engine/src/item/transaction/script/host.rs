@@ -190,12 +190,22 @@ impl<'a> Host<'a> {
         let draft = draft.map_err(|error| match error.kind {
             ErrorKind::PartitionKeyMismatch => Error::bad_request(OTHER_KEY),
             _ => error,
-        })?;
+        });
         let condition = if_match.map(|etag| Condition::Match(pattern(etag)));
-        let (place, intent) = match target {
-            HostTarget::Create => (draft.place(self.container()), Intent::Create(draft)),
-            HostTarget::Upsert => (draft.place(self.container()), Intent::Upsert(draft, condition)),
-            HostTarget::Replace(link) => (self.addressed(link)?, Intent::Replace(draft, condition)),
+        let (place, intent) = match (target, draft) {
+            (HostTarget::Replace(link), Err(misfit)) => {
+                (self.addressed(link)?, Intent::Misfit(misfit))
+            }
+            (_, Err(error)) => return Err(error),
+            (HostTarget::Create, Ok(draft)) => {
+                (draft.place(self.container()), Intent::Create(draft))
+            }
+            (HostTarget::Upsert, Ok(draft)) => {
+                (draft.place(self.container()), Intent::Upsert(draft, condition))
+            }
+            (HostTarget::Replace(link), Ok(draft)) => {
+                (self.addressed(link)?, Intent::Replace(draft, condition))
+            }
         };
         match self.apply(&place, &intent)? {
             Outcome::Item { body, .. } => host_item(body),

@@ -240,30 +240,30 @@ impl Write {
         indexing: Indexing,
     ) -> Result<(Place, Intent)> {
         let condition = self.condition.clone();
-        let draft = match document {
-            Some(text) => Some(host.draft(NewItem {
-                body: text.as_bytes().to_vec(),
-                partition_key: None,
-                indexing,
-            })?),
-            None => None,
-        };
-        let draft = draft.map(|mut draft: Draft| {
-            draft.ttl = self.ttl_seconds.unwrap_or(draft.ttl);
-            draft
-        });
         let addressed = self.id.as_ref().map(|id| host.place(id.clone()));
-        match (self.kind, draft, addressed) {
-            (WriteKind::Create, Some(draft), _) => {
+        let draft = |text: &str| -> Result<Draft> {
+            let (body, partition_key) = (text.as_bytes().to_vec(), None);
+            let mut draft = host.draft(NewItem { body, partition_key, indexing })?;
+            draft.ttl = self.ttl_seconds.unwrap_or(draft.ttl);
+            Ok(draft)
+        };
+        match (self.kind, document.map(draft).transpose(), addressed) {
+            (WriteKind::Replace, Err(error), Some(place))
+                if error.kind == ErrorKind::PartitionKeyMismatch =>
+            {
+                Ok((place, Intent::Misfit(error)))
+            }
+            (_, Err(error), _) => Err(error),
+            (WriteKind::Create, Ok(Some(draft)), _) => {
                 Ok((draft.place(host.container()), Intent::Create(draft)))
             }
-            (WriteKind::Upsert, Some(draft), _) => {
+            (WriteKind::Upsert, Ok(Some(draft)), _) => {
                 Ok((draft.place(host.container()), Intent::Upsert(draft, condition)))
             }
-            (WriteKind::Replace, Some(draft), Some(place)) => {
+            (WriteKind::Replace, Ok(Some(draft)), Some(place)) => {
                 Ok((place, Intent::Replace(draft, condition)))
             }
-            (WriteKind::Delete, None, Some(place)) => Ok((place, Intent::Remove(condition))),
+            (WriteKind::Delete, Ok(None), Some(place)) => Ok((place, Intent::Remove(condition))),
             _ => Err(Error::internal("a write with triggers lacks its item")),
         }
     }
