@@ -105,12 +105,12 @@ fn different_values_come_from_the_index_and_go_on_where_a_page_ended() {
 }
 
 /// The pages of a query, of so many rows each.
-fn reports(bench: &Bench, query: &QueryRequest, rows_max: usize) -> Vec<Box<QueryReport>> {
+fn reports(bench: &Bench, query: &QueryRequest, rows_max: usize) -> Vec<QueryReport> {
     let (mut reports, mut continuation) = (Vec::new(), None);
     loop {
         let request = PageRequest { items_max: Some(rows_max), continuation };
         let got = page(bench, QueryRequest { page: request, ..query.clone() });
-        reports.push(got.report);
+        reports.push(*got.report);
         continuation = got.continuation;
         if continuation.is_none() {
             return reports;
