@@ -19,7 +19,7 @@ use crate::access;
 use crate::catalog::{CatalogStore, Container, DefaultThroughput};
 use crate::context::{Access, Context, Work};
 use crate::describe::QueryLog;
-use crate::item::{Overruns, Turns};
+use crate::item::{LeftCommits, Overruns, Turns};
 use crate::maintenance::Jobs;
 use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
@@ -40,6 +40,7 @@ pub struct Database {
     pub(crate) process: u64,
     pub(crate) jobs: Jobs,
     pub(crate) moves: Moves,
+    pub(crate) left: LeftCommits,
     pub(crate) queries: QueryLog,
     pub(crate) scheduler: Scheduler,
     pub(crate) cache: Arc<ResultCache>,
@@ -274,6 +275,7 @@ impl Database {
             process,
             jobs: Jobs::default(),
             moves,
+            left: LeftCommits::default(),
             queries: QueryLog::default(),
             scheduler,
             cache,

@@ -353,7 +353,7 @@ impl Groups {
         self.0.turn_to(rank);
     }
 
-    /// Takes in what was gathered from other items, which come behind these.
+    /// Takes in what was gathered from other items. Where ranks are equal they come behind these.
     pub fn merge(&mut self, other: Groups) -> Result<()> {
         self.0.merge(other.0)
     }

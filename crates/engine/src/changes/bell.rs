@@ -6,8 +6,8 @@
 //! bell that goes away, because its partition was split or its container deleted, wakes everybody
 //! too: they ask again and are told.
 //!
-//! A ring says that it is worth looking, not that there is something for this reader. And it may be
-//! missing where a writer's client hung up between the commit and the ring, so who waits should
+//! A ring says that it is worth looking, not that there is something for this reader. And it comes
+//! with the next maintenance where a writer's client hung up before the commit, so who waits should
 //! look from time to time.
 
 use std::collections::HashMap;

@@ -4,8 +4,8 @@
 //! client sent is completed and hashed, and the hash names the partition ([`Place`]). From there a
 //! read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict
 //! (`write.rs`), where `draft.rs` understands what was sent and `batch.rs` computes everything that
-//! changes with an item; `committed.rs` is what follows every commit. A feed walks items in EPK
-//! order (`list.rs`).
+//! changes with an item; `committed.rs` is what follows every commit. A feed is a query without a
+//! filter (`list.rs`).
 
 mod addressed;
 mod arrivals;
@@ -20,6 +20,7 @@ mod write;
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use batch::{brought_over, derived, removal_of_expired};
+pub(crate) use committed::LeftCommits;
 pub(crate) use list::scope_epks;
 pub use transaction::Turn;
 pub(crate) use transaction::{Overruns, Turns};

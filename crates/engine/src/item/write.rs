@@ -132,15 +132,15 @@ impl Database {
             let view = self.open_view(work, place)?;
             let prepared = self.prepare(work, &*view, place, intent, &mut rid)?;
             drop(view);
-            match self.store.submit(place.partition().id, prepared.batch).await {
+            let Prepared { batch, counts, effects, outcome } = prepared;
+            let served = work.served.as_mut();
+            match self.commit_items(served, place.partition(), batch, effects).await {
                 Ok(commit) => {
-                    work.usage = prepared.counts.usage();
-                    let (served, effects) = (work.served.as_mut(), prepared.effects);
-                    self.committed(served, place.partition(), commit, effects);
+                    work.usage = counts.usage();
                     if let Some(served) = work.served.as_mut() {
                         served.item_lsn = Some(commit.lsn);
                     }
-                    return Ok(prepared.outcome);
+                    return Ok(outcome);
                 }
                 Err(error @ StorageError::Conflict { .. }) => {
                     rid = rid.filter(|_| !place.partition().rids.note_conflict(&error));

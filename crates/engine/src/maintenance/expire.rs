@@ -52,12 +52,17 @@ impl Database {
                 tickets.push((self.store.submit(partition.id, batch), effects));
             }
         }
+        let mut failed = None;
         for (ticket, effects) in tickets {
             match ticket.wait() {
                 Ok(commit) => self.committed(None, partition, commit, effects),
                 Err(StorageError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
+                // Others may have been committed all the same.
+                Err(error) => failed = Some(error),
             }
+        }
+        if let Some(error) = failed {
+            return Err(error.into());
         }
         sweep.after = page.entries.last().filter(|_| page.more).map(|entry| entry.key.to_vec());
         Ok(sweep.after.is_none())

@@ -115,6 +115,7 @@ impl Database {
     }
 
     fn take_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+        let is_decided = !self.note_left_commits();
         let mut result = self.move_some(budget);
         if matches!(result, Ok(Maintenance::Busy)) {
             return result;
@@ -133,7 +134,8 @@ impl Database {
             }
         }
         match self.tidy_some(budget) {
-            Ok(Maintenance::Idle) => result,
+            Ok(Maintenance::Idle) if is_decided => result,
+            Ok(Maintenance::Idle) => result.and(Ok(Maintenance::Blocked)),
             tidied => result.and(tidied),
         }
     }

@@ -113,7 +113,7 @@ impl Database {
         let children = match planned {
             Ok(children) => children,
             Err(error) => {
-                self.let_go(&ids);
+                self.let_go_after(&error, &ids);
                 return Err(error);
             }
         };

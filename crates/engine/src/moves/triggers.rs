@@ -71,6 +71,11 @@ impl Growth {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
+    /// Nothing follows from the look before what is written next has grown enough.
+    fn end_look(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+
     /// The next look includes the partition, whatever is written.
     fn forget(&self) {
         self.is_known.store(false, Ordering::Relaxed);
@@ -105,13 +110,17 @@ impl Database {
         (self.settings.partitions.bytes_max / LOOKS_PER_PARTITION).max(1)
     }
 
-    /// Begins the splits that are due. One that cannot begin is told, once.
+    /// Begins the splits that are due. One that cannot begin is told. If that is not its own fault
+    /// it is looked at again, though nothing may be written to it any more.
     pub(super) fn plan_due_moves(&self) {
         let containers: Vec<Arc<Container>> =
             self.catalog.current().all_containers().map(Arc::clone).collect();
         for container in containers.iter().filter(|container| container.moves.is_empty()) {
             if let Err(error) = self.plan_due_move(container) {
                 tracing::warn!(%error, container = container.alt_link(), "cannot split");
+                if error.kind != ErrorKind::BadRequest {
+                    self.moves.ask_for_a_look();
+                }
             }
         }
     }
@@ -191,7 +200,7 @@ impl Database {
         match ranges {
             Ok(ranges) => block_on(self.plan(container, &[partition], ranges)).map(|_| ()),
             Err(error) if error.kind == ErrorKind::BadRequest => {
-                partition.growth.begin_look();
+                partition.growth.end_look();
                 if self.moves.indivisible().insert(partition.id) {
                     let container = container.alt_link();
                     tracing::warn!(container, "a partition is over its size: {error}");

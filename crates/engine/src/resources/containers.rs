@@ -87,7 +87,7 @@ impl Database {
                 Ok((changes, rid))
             })
             .await;
-        let rid = created.inspect_err(|_| self.let_go(&ids))?;
+        let rid = created.inspect_err(|error| self.let_go_after(error, &ids))?;
         let container = self.find_written(rid)?;
         work.container = Some(Arc::clone(&container));
         Ok(self.container_reply(&container, Change::Created))

@@ -19,7 +19,7 @@ pub use containers::FIRST_LSN;
 
 use std::fmt::Display;
 
-use partita_model::{Entropy, Error, Etag, Result, Value};
+use partita_model::{Entropy, Error, ErrorKind, Etag, Result, Value};
 use partita_query::Filter;
 use partita_storage::{PartitionId, StorageError};
 
@@ -60,6 +60,18 @@ impl Database {
     pub(crate) fn let_go(&self, partitions: &[PartitionId]) {
         if let Err(error) = self.store.drop_partitions(partitions) {
             tracing::warn!(%error, "partitions are left over until the next start");
+        }
+    }
+
+    /// The same after a change that would have referred to them failed. If that was the store's
+    /// fault it may have been committed all the same: then the next start knows.
+    pub(crate) fn let_go_after(&self, error: &Error, partitions: &[PartitionId]) {
+        let is_known = !matches!(
+            error.kind,
+            ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable
+        );
+        if is_known {
+            self.let_go(partitions);
         }
     }
 

@@ -56,8 +56,13 @@ impl Bench {
     }
 
     pub(crate) fn with_settings(settings: EngineSettings) -> Bench {
+        Bench::with(Arc::new(MemoryStore::new()), settings).unwrap()
+    }
+
+    /// The same on a store that may refuse.
+    pub(crate) fn with(store: Arc<dyn Store>, settings: EngineSettings) -> Option<Bench> {
         let clock = Arc::new(FixedClock::new(1_700_000_000_000));
-        Bench::open(Arc::new(MemoryStore::new()), clock, 1, settings).unwrap()
+        Bench::open(store, clock, 1, settings)
     }
 
     /// A new database on the same store: what a restart leaves.

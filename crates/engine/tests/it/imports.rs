@@ -9,7 +9,7 @@ use partita_model::{ErrorKind, PartitionKeyHeader};
 
 use crate::harness::*;
 
-fn import(target: ImportTarget, documents: &[String], existing: Existing) -> Op {
+pub(crate) fn import(target: ImportTarget, documents: &[String], existing: Existing) -> Op {
     let documents = documents.iter().map(|text| text.clone().into_bytes()).collect();
     let ids = ImportIds::Given;
     Op::Import(Box::new(Import { container: path(), target, documents, ids, existing }))
@@ -20,14 +20,14 @@ fn document(id: usize, pk: &str) -> String {
 }
 
 #[track_caller]
-fn count(reply: &Reply) -> usize {
+pub(crate) fn count(reply: &Reply) -> usize {
     match &reply.result {
         Ok(Outcome::Imported { count, .. }) => *count,
         other => panic!("no import: {other:?}"),
     }
 }
 
-fn into_range(range: u32) -> ImportTarget {
+pub(crate) fn into_range(range: u32) -> ImportTarget {
     ImportTarget::Range(range.to_string())
 }
 

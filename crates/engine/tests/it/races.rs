@@ -1,14 +1,21 @@
 //! Writes that lose a race, made to happen: somebody else commits between prepare and decide.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{self, Waker};
 
-use partita_engine::{Reply, Scope};
-use partita_model::{ErrorKind, Lsn, Value};
-use partita_storage::{Batch, MemoryStore, PartitionId, Result, Snapshot, Status, Store, Ticket};
+use partita_engine::{
+    BatchMode, Context, Existing, Maintenance, MaintenanceBudget, Op, Reply, Scope,
+};
+use partita_model::{ErrorKind, Lsn, PartitionKeyHeader, Value};
+use partita_storage::{
+    Batch, MemoryStore, PartitionId, Result, Snapshot, Status, Store, Ticket, TicketSetter,
+};
 
 use crate::batches::{atomic, create, delete, patch, read, summary};
 use crate::harness::*;
+use crate::imports::{import, into_range};
 
 const KEY: &str = r#"["a"]"#;
 
@@ -18,6 +25,21 @@ type Meddle = Box<dyn FnMut() + Send>;
 struct Meddled {
     store: Arc<MemoryStore>,
     meddle: Mutex<Option<Meddle>>,
+    /// If there are some, answers to batches wait here.
+    held: Mutex<Option<Vec<(TicketSetter, Ticket)>>>,
+}
+
+impl Meddled {
+    /// Holds back the answers to all batches from here on.
+    fn hold(&self) {
+        *self.held.lock().unwrap() = Some(Vec::new());
+    }
+
+    fn release(&self) {
+        for (setter, ticket) in self.held.lock().unwrap().take().into_iter().flatten() {
+            setter.set(ticket.wait());
+        }
+    }
 }
 
 impl Store for Meddled {
@@ -41,7 +63,12 @@ impl Store for Meddled {
         if let Some(meddle) = self.meddle.lock().unwrap().as_mut() {
             meddle();
         }
-        self.store.submit(partition, batch)
+        let ticket = self.store.submit(partition, batch);
+        let mut held = self.held.lock().unwrap();
+        let Some(held) = held.as_mut() else { return ticket };
+        let (setter, later) = Ticket::new();
+        held.push((setter, ticket));
+        later
     }
 
     fn seal(&self, partition: PartitionId) -> Result<Lsn> {
@@ -71,7 +98,8 @@ struct Race {
 impl Race {
     fn new(fields: &str, items: &[&str]) -> Race {
         let inner = Arc::new(MemoryStore::new());
-        let store = Arc::new(Meddled { store: Arc::clone(&inner), meddle: Mutex::new(None) });
+        let (meddle, held) = (Mutex::new(None), Mutex::new(None));
+        let store = Arc::new(Meddled { store: Arc::clone(&inner), meddle, held });
         let bench = Bench::on(Arc::clone(&store) as _, 1);
         bench.make_container(400, &format!("{KEY_PK}{fields}"));
         for item in items {
@@ -247,4 +275,36 @@ fn who_loses_every_race_is_asked_to_retry() {
     assert_eq!(error(&reply), ErrorKind::RetryWith);
     assert_eq!(n(&race.bench.read("y", KEY)), Some(1));
     race.bench.assert_whole();
+}
+
+#[test]
+fn what_is_committed_after_its_client_hung_up_counts_all_the_same() {
+    let create_item = || Op::CreateItem { container: path(), item: item(Y, None) };
+    let batch = || {
+        let partition_key = Some(PartitionKeyHeader::parse(KEY).unwrap());
+        let mode = BatchMode::Atomic { partition_key };
+        Op::Batch { container: path(), operations: vec![create(Y)], mode }
+    };
+    let imported = || import(into_range(0), &[Y.to_owned()], Existing::Fails);
+    for op in [create_item(), batch(), imported()] {
+        let race = Race::new("", &[X]);
+        let meter = Arc::clone(&race.bench.partitions()[0].meter);
+        let before = meter.bytes().unwrap();
+        race.store.hold();
+        {
+            let context = Context::default();
+            let mut request = pin!(race.bench.database.execute(op, &context));
+            let polled = request.as_mut().poll(&mut task::Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        }
+        let maintain = || race.bench.database.maintain(&MaintenanceBudget::default()).unwrap();
+        while maintain() == Maintenance::Busy {}
+        assert_eq!(maintain(), Maintenance::Blocked, "nobody knows yet");
+        assert_eq!(meter.bytes(), Some(before));
+        race.store.release();
+        race.bench.settle();
+        assert!(meter.bytes().unwrap() > before);
+        race.bench.read("y", KEY).result.unwrap();
+        race.bench.assert_whole();
+    }
 }

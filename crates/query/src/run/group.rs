@@ -110,12 +110,11 @@ impl Table {
             return at;
         }
         let keys = keys.into_iter().map(|cell| cell.map(Cell::into_value)).collect();
-        self.insert(Group::new(grouping, name, keys))
+        self.insert(Group { first: self.rank, ..Group::new(grouping, name, keys) })
     }
 
-    fn insert(&mut self, mut group: Group) -> usize {
+    fn insert(&mut self, group: Group) -> usize {
         let at = self.groups.len();
-        group.first = self.rank;
         self.cells += group.cells();
         self.bytes += group.bytes();
         self.places.insert(group.name.clone(), at);
@@ -123,13 +122,14 @@ impl Table {
         at
     }
 
-    /// Takes in the groups of another part of the rows, which comes behind this one.
-    pub(crate) fn merge(&mut self, mut other: Table) -> Result<()> {
-        other.groups.sort_by_key(|group| group.first);
+    /// Takes in the groups of another part of the rows. Where ranks are equal it comes behind this
+    /// one.
+    pub(crate) fn merge(&mut self, other: Table) -> Result<()> {
         for group in other.groups {
             let place = self.places.get(&group.name).copied();
             match place.and_then(|at| self.groups.get_mut(at)) {
                 Some(mine) => {
+                    mine.first = mine.first.min(group.first);
                     let before = mine.cells();
                     for (mine, more) in mine.accumulators.iter_mut().zip(group.accumulators) {
                         mine.merge(more);
@@ -156,8 +156,10 @@ impl Table {
         )))
     }
 
-    /// In the order in which they were first seen.
-    pub(crate) fn into_groups(self) -> impl Iterator<Item = Group> {
+    /// In the order in which they were first met: that of ranks over all parts. So it stays the
+    /// same when rows come in other parts than before, and pages may count on it.
+    pub(crate) fn into_groups(mut self) -> impl Iterator<Item = Group> {
+        self.groups.sort_by_key(|group| group.first);
         self.groups.into_iter()
     }
 }

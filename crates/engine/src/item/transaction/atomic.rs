@@ -98,11 +98,9 @@ impl Database {
             if view.is_untouched() {
                 return Ok(results);
             }
-            match self.store.submit(partition.id, view.into_batch()).await {
-                Ok(commit) => {
-                    self.committed(work.served.as_mut(), partition, commit, effects);
-                    return Ok(results);
-                }
+            let (served, batch) = (work.served.as_mut(), view.into_batch());
+            match self.commit_items(served, partition, batch, effects).await {
+                Ok(_) => return Ok(results),
                 Err(error @ StorageError::Conflict { .. }) => {
                     if partition.rids.note_conflict(&error) {
                         members.iter_mut().for_each(|member| member.rid = None);

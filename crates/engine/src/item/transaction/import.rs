@@ -100,9 +100,9 @@ impl Database {
             if view.is_untouched() {
                 return Ok(outcome);
             }
-            match self.store.submit(partition.id, view.into_batch()).await {
-                Ok(commit) => {
-                    self.committed(work.served.as_mut(), partition, commit, effects);
+            let (served, batch) = (work.served.as_mut(), view.into_batch());
+            match self.commit_items(served, partition, batch, effects).await {
+                Ok(_) => {
                     if let Some(served) = work.served.as_mut() {
                         served.item_lsn = None;
                     }

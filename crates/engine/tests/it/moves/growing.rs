@@ -1,20 +1,24 @@
 //! Partitions that outgrow their size, in the order of production: the server is up and has nothing
 //! to do, then a container is made, then it is filled, in each of the ways to write.
 
-use partita_engine::{EngineSettings, OnError, Op, Outcome, PartitionSettings, Reply};
+use partita_engine::{
+    BatchOperation, EngineSettings, Existing, OnError, Op, Outcome, PartitionSettings, Reply,
+    TriggerNames,
+};
 use partita_model::{PartitionKeyHeader, ScriptKind};
 
 use crate::batches::{self, atomic, bulk, summary, under};
 use crate::harness::*;
+use crate::imports::{count, import, into_range};
 use crate::scripts::{self, scripted};
 
-const BYTES_MAX: u64 = 20_000;
+pub(super) const BYTES_MAX: u64 = 20_000;
 
 /// Of items that are filled in, each about this large with its system properties.
 const ITEM_BYTES: usize = 800;
 const KEYS: usize = 20;
 
-fn settings() -> EngineSettings {
+pub(super) fn settings() -> EngineSettings {
     let partitions = PartitionSettings { bytes_max: BYTES_MAX, ..PartitionSettings::default() };
     EngineSettings { partitions, ..unthrottled() }
 }
@@ -27,11 +31,11 @@ fn bench() -> Bench {
     bench
 }
 
-fn item(n: usize, bytes: usize) -> String {
+pub(super) fn item(n: usize, bytes: usize) -> String {
     format!(r#"{{"id":"{n}","pk":{},"v":"{}"}}"#, n % KEYS, "x".repeat(bytes))
 }
 
-fn sizes(bench: &Bench) -> Vec<u64> {
+pub(super) fn sizes(bench: &Bench) -> Vec<u64> {
     let reply = bench.run(Op::ContainerStatistics { container: path() });
     match reply.result {
         Ok(Outcome::Statistics { partitions }) => {
@@ -43,7 +47,7 @@ fn sizes(bench: &Bench) -> Vec<u64> {
 
 /// The container was filled beyond what a partition may hold, and is divided now.
 #[track_caller]
-fn assert_divided(bench: &Bench) {
+pub(super) fn assert_divided(bench: &Bench) {
     bench.settle();
     let sizes = sizes(bench);
     let total: u64 = sizes.iter().sum();
@@ -141,6 +145,17 @@ fn by_bulks() {
 }
 
 #[test]
+fn by_imports() {
+    let bench = bench();
+    for first in (0..100).step_by(20) {
+        let items: Vec<String> = (first..first + 20).map(|n| item(n, ITEM_BYTES)).collect();
+        let reply = bench.run(import(into_range(0), &items, Existing::Fails));
+        assert_eq!(count(&reply), 20);
+    }
+    assert_divided(&bench);
+}
+
+#[test]
 fn by_scripts() {
     let bench = bench();
     let steps: Vec<String> = (0..5)
@@ -151,6 +166,29 @@ fn by_scripts() {
     for key in 0..KEYS {
         let run = scripts::call("fill", &format!(r#"["{key}"]"#), &format!(r#"["{key}"]"#));
         bench.run(run).result.unwrap();
+    }
+    assert_divided(&bench);
+}
+
+#[test]
+fn by_triggers() {
+    let bench = bench();
+    let large = format!(r#"[["document",{{"v":"{}"}}]]"#, "x".repeat(3 * ITEM_BYTES));
+    scripts::create(&bench, ScriptKind::Trigger, "enlarge", &large).result.unwrap();
+    for n in 0..KEYS * 2 {
+        let triggers = TriggerNames { pre: vec!["enlarge".into()], post: Vec::new() };
+        let create = under(batches::create(&item(n, 1)), &format!("[{}]", n % KEYS));
+        let reply = match n % 2 {
+            0 => {
+                let write = Op::CreateItem {
+                    container: path(),
+                    item: crate::harness::item(&item(n, 1), None),
+                };
+                bench.run(Op::Triggered { write: Box::new(write), triggers })
+            }
+            _ => bulk(&bench, 0, OnError::Stop, vec![BatchOperation { triggers, ..create }]),
+        };
+        reply.result.unwrap();
     }
     assert_divided(&bench);
 }

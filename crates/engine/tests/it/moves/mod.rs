@@ -5,6 +5,7 @@ mod concurrency;
 mod continuing;
 mod failing;
 mod growing;
+mod outgrowing;
 mod property;
 mod triggers;
 

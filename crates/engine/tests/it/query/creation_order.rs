@@ -8,7 +8,7 @@ use partita_engine::{Partition, QuerySettings, SplitAt};
 
 use super::*;
 
-const FILTERS: [&str; 8] = [
+pub(super) const FILTERS: [&str; 8] = [
     "",
     "WHERE c.n >= 10",
     "WHERE c.m = 1",
@@ -20,7 +20,7 @@ const FILTERS: [&str; 8] = [
 ];
 
 /// Settings that choose different plans: scans, indexes, walks, the order of keys.
-fn settings() -> [QuerySettings; 3] {
+pub(super) fn settings() -> [QuerySettings; 3] {
     let usual = QuerySettings::default();
     let indexes = QuerySettings { scan_items: 0, sample_items: 0, ..usual.clone() };
     // So few rows are wanted that walking along resource ids is the shortest way.
@@ -28,7 +28,7 @@ fn settings() -> [QuerySettings; 3] {
 }
 
 /// Ids in the order of partitions, and of age within each.
-fn by_age(bench: &Bench, text: &str) -> Vec<String> {
+pub(super) fn by_age(bench: &Bench, text: &str) -> Vec<String> {
     let partitions = bench.partitions();
     let part = |partition: &Partition| {
         let scope = Scope::Range { id: partition.range_id.to_string(), within: None };

@@ -103,3 +103,69 @@ fn different_values_come_from_the_index_and_go_on_where_a_page_ended() {
         assert!(entries(&first.report) < ITEMS as u64, "{}", first.report);
     }
 }
+
+/// The pages of a query, of so many rows each.
+fn reports(bench: &Bench, query: &QueryRequest, rows_max: usize) -> Vec<QueryReport> {
+    let (mut reports, mut continuation) = (Vec::new(), None);
+    loop {
+        let request = PageRequest { items_max: Some(rows_max), continuation };
+        let got = page(bench, QueryRequest { page: request, ..query.clone() });
+        reports.push(*got.report);
+        continuation = got.continuation;
+        if continuation.is_none() {
+            return reports;
+        }
+    }
+}
+
+#[test]
+fn a_later_page_of_different_values_costs_no_more_than_the_first() {
+    for throughput in THROUGHPUTS {
+        let bench = many(throughput, "", |n| format!(r#","v":{}"#, n % 60));
+        for (text, rows_max, pages) in [
+            ("SELECT DISTINCT VALUE c.m FROM c", 1, 4),
+            ("SELECT DISTINCT c.m FROM c", 1, 4),
+            ("SELECT DISTINCT VALUE c.v FROM c", 5, 12),
+            ("SELECT DISTINCT VALUE c.v FROM c WHERE c.v >= 10", 5, 10),
+            ("SELECT DISTINCT VALUE c.n FROM c", 50, 12),
+        ] {
+            let reports = reports(&bench, &global(text), rows_max);
+            assert!(reports.len() >= pages, "{text}");
+            let whole = page(&bench, global(&text.replace("DISTINCT ", "")));
+            let first = &reports[0];
+            for report in &reports {
+                assert_eq!(loaded(report), 0, "{text}: {report}");
+                assert!(entries(report) <= entries(first) + 2, "{text}: {first}{report}");
+                assert!(report.charge.0 <= first.charge.0 * 1.1, "{text}: {first}{report}");
+            }
+            let all: f64 = reports.iter().map(|report| report.charge.0).sum();
+            let asked = 3.0 * reports.len() as f64 * bench.partitions().len() as f64;
+            assert!(all <= asked + whole.report.charge.0, "{text}: {all} RU");
+        }
+    }
+}
+
+#[test]
+fn under_a_partition_key_and_with_a_time_to_live_nothing_is_loaded_in_vain() {
+    for throughput in [400, 30_000] {
+        for fields in ["", r#","defaultTtl":-1"#, r#","defaultTtl":3600"#] {
+            let bench = many(throughput, fields, |_| String::new());
+            for (text, scope) in [
+                ("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1'", Scope::All),
+                ("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1' AND c.m = 2", Scope::All),
+                ("SELECT VALUE COUNT(1) FROM c WHERE c.pk IN ('k0', 'k2') AND c.m > 1", Scope::All),
+                ("SELECT VALUE SUM(c.n) FROM c WHERE c.pk = 'k1' AND c.m = 2", Scope::All),
+                ("SELECT c.m, COUNT(1) AS k FROM c WHERE c.pk = 'k1' GROUP BY c.m", Scope::All),
+                ("SELECT c.m, COUNT(1) AS k FROM c GROUP BY c.m", key(r#"["k1"]"#)),
+                ("SELECT VALUE COUNT(1) FROM c", key(r#"["k1"]"#)),
+                ("SELECT c.pk, COUNT(1) AS k FROM c GROUP BY c.pk", Scope::All),
+            ] {
+                let query = QueryRequest { scope, ..global(text) };
+                let by_index = page(&bench, query.clone());
+                let by_scan = page(&bench, scan_only(query));
+                assert_eq!(by_index.rows, by_scan.rows, "{text}");
+                assert_eq!(loaded(&by_index.report), 0, "{text}{fields}: {}", by_index.report);
+            }
+        }
+    }
+}

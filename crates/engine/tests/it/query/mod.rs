@@ -3,6 +3,7 @@
 mod access;
 mod computed;
 mod creation_order;
+mod creation_order_kept;
 mod first_places;
 mod index;
 mod index_answers;

@@ -106,12 +106,9 @@ impl Database {
             work.parts = written.charge;
             let (value, written) = (written.failure.map_or(ran, Err)?, written.changes);
             let Some(written) = written else { return Ok(value) };
-            match self.store.submit(home.partition().id, written.batch).await {
-                Ok(commit) => {
-                    let served = work.served.as_mut();
-                    self.committed(served, home.partition(), commit, written.effects);
-                    return Ok(value);
-                }
+            let (served, Changed { batch, effects }) = (work.served.as_mut(), written);
+            match self.commit_items(served, home.partition(), batch, effects).await {
+                Ok(_) => return Ok(value),
                 Err(error @ StorageError::Conflict { .. }) => {
                     // A run that begins anew takes other resource ids, from whoever gives them out.
                     home.partition().rids.note_conflict(&error);
