@@ -401,13 +401,39 @@ impl Job<'_> {
             page.grouped(self, work, &units)?;
             return Ok(page);
         }
+        if facts.distinct && !facts.ordered && self.request.resume.is_none() {
+            page.distinct(self, work, self.families(units))?;
+            return Ok(page);
+        }
         let mut stream = self.stream(units, before.map(|before| before.cursor), doubt)?;
-        if facts.distinct {
-            page.distinct(self, work, &mut stream)?;
-        } else {
-            page.plain(self, work, &mut stream)?;
+        match facts.distinct {
+            true if facts.is_ordered_by_row() => page.distinct_in_order(self, work, &mut stream)?,
+            true => page.distinct(self, work, vec![vec![stream]])?,
+            false => page.plain(self, work, &mut stream)?,
         }
         Ok(page)
+    }
+
+    /// One stream after the other; those of partitions that were one before they were split go
+    /// together. So the order does not change if that happens between two pages.
+    fn families(&self, units: Vec<cursor::Unit>) -> Vec<Vec<Stream>> {
+        let root = |unit: &cursor::Unit| {
+            let partition = self.container.partitions.get(unit.partition)?;
+            Some(partition.parents.first().copied().unwrap_or(partition.range_id))
+        };
+        let (mut families, mut alone) = (Vec::new(), Vec::new());
+        for family in units.chunk_by(|a, b| root(a) == root(b)) {
+            if let [unit] = family {
+                alone.push(unit.clone());
+                continue;
+            }
+            if !alone.is_empty() {
+                families.push(vec![Stream::unordered(std::mem::take(&mut alone))]);
+            }
+            families.push(family.iter().map(|u| Stream::unordered(vec![u.clone()])).collect());
+        }
+        families.extend((!alone.is_empty()).then(|| vec![Stream::unordered(alone)]));
+        families
     }
 
     /// Clients want to know a partition and its LSN, also from a query that had to ask none.

@@ -5,10 +5,11 @@
 //! is still continued. Rows that come one after another go straight into the page ([`plain`]).
 //! DISTINCT and groups need to know what came before: they are computed from the beginning for
 //! every page, in the order in which they are first met, and what was delivered is passed over
-//! ([`distinct`], [`grouped`]). If items changed between two such pages, rows may come twice or not
-//! at all. Only a DISTINCT of what rows are ordered by goes on where the page before it ended.
+//! ([`distinct`], [`grouped`]). That order stays the same when partitions are split in between. If
+//! items changed between two such pages, rows may come twice or not at all. Only a DISTINCT of what
+//! rows are ordered by goes on where the page before it ended.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use partita_model::{Error, ErrorKind, Result};
 use partita_query::{Facts, Groups, Row};
@@ -17,7 +18,7 @@ use super::Job;
 use super::cursor::{Cursor, Progress, Unit};
 use super::leaves::{Question, ask};
 use super::places::{Order, Position};
-use super::stream::Stream;
+use super::stream::{Stream, StreamRow};
 use crate::context::Work;
 use crate::op::LeafReport;
 
@@ -34,6 +35,19 @@ pub(super) struct Page {
     bytes_max: usize,
     window: Window,
     pub(super) reports: Vec<LeafReport>,
+}
+
+/// A stream, and what it brought that was not taken yet.
+struct Source {
+    stream: Stream,
+    rows: VecDeque<StreamRow>,
+    is_done: bool,
+}
+
+impl Source {
+    fn new(stream: Stream) -> Source {
+        Source { stream, rows: VecDeque::new(), is_done: false }
+    }
 }
 
 /// What is left of OFFSET, LIMIT and TOP, and what was used of them.
@@ -174,25 +188,59 @@ impl Page {
         Ok(())
     }
 
-    /// Fills the page with rows that did not come before.
+    /// Fills the page with rows that did not come before. Of streams that go together the oldest
+    /// item comes first.
     pub(super) fn distinct(
         &mut self,
         job: &Job<'_>,
         work: &mut Work<'_>,
-        stream: &mut Stream,
+        stages: Vec<Vec<Stream>>,
     ) -> Result<()> {
-        if job.query.facts().is_ordered_by_row() {
-            return self.distinct_in_order(job, work, stream);
-        }
         let before = self.before();
-        let rows = self.first_distinct(job, work, stream, before)?;
+        let enough = before.saturating_add(self.want()).saturating_add(1);
+        let mut seen: HashSet<u128> = HashSet::new();
+        let mut rows = Vec::new();
+        for stage in stages {
+            let mut sources: Vec<Source> = stage.into_iter().map(Source::new).collect();
+            while rows.len() < enough
+                && let Some(row) = self.next_of(&mut sources, job, work)?
+            {
+                if seen.insert(row.hash) {
+                    rows.push(row.text);
+                    check_distinct(job, seen.len())?;
+                }
+            }
+        }
         self.deliver(job, rows);
         Ok(())
     }
 
+    /// The next row of several streams: the oldest one, or that of the first stream.
+    fn next_of(
+        &mut self,
+        sources: &mut [Source],
+        job: &Job<'_>,
+        work: &mut Work<'_>,
+    ) -> Result<Option<StreamRow>> {
+        for source in sources.iter_mut() {
+            while source.rows.is_empty() && !source.is_done {
+                let round = source.stream.round(job, work, DISTINCT_ROUND, &mut self.reports)?;
+                (source.rows, source.is_done) = (round.rows.into(), round.done);
+                if !source.is_done {
+                    self.check_whole(job)?;
+                }
+            }
+        }
+        let next = sources.iter_mut().filter_map(|source| {
+            let age = source.rows.front()?.age();
+            Some((age, source))
+        });
+        Ok(next.min_by_key(|(age, _)| *age).and_then(|(_, source)| source.rows.pop_front()))
+    }
+
     /// Rows that are nothing but what they are ordered by: equal ones follow each other, so that
     /// the page goes on behind the last of them.
-    fn distinct_in_order(
+    pub(super) fn distinct_in_order(
         &mut self,
         job: &Job<'_>,
         work: &mut Work<'_>,
@@ -228,41 +276,6 @@ impl Page {
             self.check_whole(job)?;
         }
         Ok(())
-    }
-
-    /// Rows of this page, those before it, and one more: in the order of the query.
-    fn first_distinct(
-        &mut self,
-        job: &Job<'_>,
-        work: &mut Work<'_>,
-        stream: &mut Stream,
-        before: usize,
-    ) -> Result<Vec<String>> {
-        let enough = before.saturating_add(self.want()).saturating_add(1);
-        let mut seen: HashSet<u128> = HashSet::new();
-        let mut rows = Vec::new();
-        while rows.len() < enough {
-            let round = stream.round(job, work, DISTINCT_ROUND, &mut self.reports)?;
-            rows.extend(
-                round.rows.into_iter().filter(|row| seen.insert(row.hash)).map(|row| row.text),
-            );
-            if round.done {
-                break;
-            }
-            self.check_distinct(job, seen.len())?;
-        }
-        Ok(rows)
-    }
-
-    fn check_distinct(&self, job: &Job<'_>, rows: usize) -> Result<()> {
-        let rows_max = job.budget.settings.distinct_rows_max;
-        if rows > rows_max {
-            return Err(Error::bad_request(format!(
-                "The query has more than {rows_max} different rows, too many to tell new ones from \
-                 those before. Narrow its filter, or leave out DISTINCT."
-            )));
-        }
-        self.check_whole(job)
     }
 
     /// Fills the page with groups.
@@ -319,6 +332,17 @@ impl Page {
         }
         job.budget.check_whole_time()
     }
+}
+
+fn check_distinct(job: &Job<'_>, rows: usize) -> Result<()> {
+    let rows_max = job.budget.settings.distinct_rows_max;
+    if rows <= rows_max {
+        return Ok(());
+    }
+    Err(Error::bad_request(format!(
+        "The query has more than {rows_max} different rows, too many to tell new ones from those \
+         before. Narrow its filter, or leave out DISTINCT."
+    )))
 }
 
 /// The rows of groups with DISTINCT and ORDER BY applied.

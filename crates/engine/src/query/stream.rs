@@ -41,6 +41,16 @@ pub(super) struct StreamRow {
     place: Place,
 }
 
+impl StreamRow {
+    /// How old its item is, where rows come oldest first.
+    pub(super) fn age(&self) -> u64 {
+        match self.place {
+            Place::At(Position::Rid { rid, .. }) => rid,
+            Place::At(Position::Key { .. } | Position::Sorted(_)) | Place::Listed(_) => 0,
+        }
+    }
+}
+
 /// A row's place among those of its unit.
 enum Place {
     At(Position),

@@ -157,6 +157,26 @@ fn groups_come_once_and_in_the_order_of_age_when_a_partition_is_split() {
 }
 
 #[test]
+fn different_rows_come_once_when_a_partition_is_split() {
+    for settings in settings() {
+        for text in [
+            "SELECT DISTINCT VALUE c.m FROM c",
+            "SELECT DISTINCT c.m, c.a FROM c",
+            "SELECT DISTINCT c.pk, c.m FROM c WHERE c.n > 7",
+            "SELECT DISTINCT c.m, c.a FROM c ORDER BY c.m",
+        ] {
+            for (rows_max, at) in [(1, 1), (1, 3), (3, 1)] {
+                let bench = Bench::with_queries(settings.clone());
+                fill(&bench, 400);
+                let expected = expected(&bench, text);
+                let paged = pages(&bench, &global(text), rows_max, at, || split(&bench));
+                assert_eq!(sorted(paged.rows), sorted(expected), "{text} in pages of {rows_max}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_feed_goes_on_in_order_when_a_partition_is_split() {
     for at in [1, 3, 8] {
         let bench = filled(400);

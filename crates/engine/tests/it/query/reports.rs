@@ -116,3 +116,35 @@ fn a_page_pays_for_what_it_looked_at() {
     let many = run(&bench, scan_only(global("SELECT * FROM c"))).charge;
     assert!(few < many, "{few} {many}");
 }
+
+/// The example of `docs/query.md`: its query, and what the server prints for it but for the times.
+#[test]
+fn the_documentation_shows_what_is_printed() {
+    let page = include_str!("../../../../../docs/query.md");
+    let (_, example) = page.split_once("```sql\nSELECT * FROM c WHERE c.device").unwrap();
+    let (query, rest) = example.split_once("\n```").unwrap();
+    let (_, shown) = rest.split_once("```text\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    let bench = Bench::new();
+    bench.make_container(400, KEY_PK);
+    for n in 0..1_000 {
+        let (key, device, level) = (n % 13, n % 50, n % 7);
+        let body =
+            format!(r#"{{"id":"i{n}","pk":"k{key}","device":"device-{device}","level":{level}}}"#);
+        bench.create(&body).result.unwrap();
+    }
+    let report = page_of(&bench, &format!("SELECT * FROM c WHERE c.device{query}"));
+    assert_eq!(without_times(shown), without_times(&report));
+}
+
+fn page_of(bench: &Bench, text: &str) -> String {
+    page(bench, global(text)).report.to_string()
+}
+
+/// Every number before ` ms` is masked.
+fn without_times(text: &str) -> String {
+    let pieces: Vec<&str> = text.split(" ms").collect();
+    let is_time = |c: char| c.is_ascii_digit() || c == '.';
+    let masked: Vec<&str> = pieces.iter().map(|piece| piece.trim_end_matches(is_time)).collect();
+    masked.join("- ms")
+}
