@@ -22,10 +22,10 @@ use partita_model::Lsn;
 
 use crate::contract::{
     Batch, Commit, Direction, Entry, KeyRange, Page, PartitionId, Record, Result, ScanLimit,
-    Snapshot, Space, Status, Store, Ticket,
+    Snapshot, Space, Status, Store, Ticket, Visit,
 };
 use crate::error::StorageError;
-use crate::prepared::{Change, Entries, Prepared, record};
+use crate::prepared::{Change, Entries, Prepared, record, value_of};
 use crate::range::PageBuilder;
 
 /// A store in memory.
@@ -288,9 +288,11 @@ impl MemorySnapshot {
     }
 
     fn visible(&self, space: Space, versions: &[Version]) -> Result<Option<Record>> {
-        let version = versions.iter().rev().find(|version| version.lsn <= self.lsn);
-        let stored = version.and_then(|version| version.stored.clone());
-        stored.map(|stored| record(space, stored)).transpose()
+        self.stored(versions).map(|stored| record(space, stored)).transpose()
+    }
+
+    fn stored(&self, versions: &[Version]) -> Option<Bytes> {
+        versions.iter().rev().find(|version| version.lsn <= self.lsn)?.stored.clone()
     }
 }
 
@@ -334,6 +336,59 @@ impl Snapshot for MemorySnapshot {
             }
         }
         Ok(page.finish())
+    }
+
+    /// Some entries at a time: `visit` may read as well, and others want to write meanwhile.
+    fn walk(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let mut rest = range.clone();
+        while !rest.is_empty() {
+            let found = self.some(space, &rest, direction)?;
+            for (key, stored) in &found {
+                if visit(key, value_of(space, stored)?).is_break() {
+                    return Ok(());
+                }
+            }
+            let Some((last, _)) = found.last().filter(|_| found.len() == WALK_ENTRIES) else {
+                return Ok(());
+            };
+            let bound = Bound::Excluded(last.to_vec());
+            *(if direction == Direction::Forward { &mut rest.start } else { &mut rest.end }) =
+                bound;
+        }
+        Ok(())
+    }
+}
+
+/// What a walk takes at a time.
+const WALK_ENTRIES: usize = 256;
+
+impl MemorySnapshot {
+    /// The first entries of a range that is not empty, as they are stored.
+    fn some(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
+        let data = self.data()?;
+        let mut entries =
+            data.space(space).range::<[u8], _>((as_slice(&range.start), as_slice(&range.end)));
+        let mut found = Vec::new();
+        while found.len() < WALK_ENTRIES {
+            let next = match direction {
+                Direction::Forward => entries.next(),
+                Direction::Backward => entries.next_back(),
+            };
+            let Some((key, versions)) = next else { break };
+            found.extend(self.stored(versions).map(|stored| (key.clone(), stored)));
+        }
+        Ok(found)
     }
 }
 
