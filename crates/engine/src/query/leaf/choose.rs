@@ -182,7 +182,7 @@ fn filtered_on_columns<'a>(is_begun: bool, leaf: &mut Leaf<'a>) -> Result<Option
         let made_of_keys = KeyRows::of_passing(leaf).is_some();
         return Ok(Some(LeafPlan::FilterColumns { judge, scan, made_of_keys }));
     }
-    // Whoever looked in vain pays for what is done now.
+    // The look was in vain: the query pays for the way that it takes instead.
     leaf.report = before;
     Ok(None)
 }

@@ -204,9 +204,9 @@ impl<'a> Leaf<'a> {
     /// The row of each of some places that this leaf gave; none where the item has none.
     pub(super) fn rows_at(&mut self, places: &PlaceList) -> Result<Vec<Option<Row>>> {
         self.timed(|leaf| {
-            let made_of_keys = KeyRows::of_places(leaf, true).is_some();
-            leaf.explain(|| (way_to_rows(made_of_keys), Vec::new()));
-            let rows = ordered::rows_at(leaf, (true, made_of_keys), places)?;
+            let maker = KeyRows::of_places(leaf, true);
+            leaf.explain(|| (way_to_rows(maker.is_some()), Vec::new()));
+            let rows = ordered::rows_at(leaf, true, maker.as_ref(), places)?;
             leaf.report.rows_out += rows.iter().flatten().count() as u64;
             Ok(rows)
         })

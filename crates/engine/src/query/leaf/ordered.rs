@@ -32,6 +32,10 @@ pub(super) fn rows(
     let order = Order::of(leaf.query.facts());
     let mut reader = IndexReader::of(leaf);
     let mut walk = OrderWalk::new(leaf, plan, &reader, &order, after);
+    let maker = match plan.made_of_keys {
+        true => KeyRows::of_places(leaf, plan.is_answered),
+        false => None,
+    };
     let mut given = Given { rows: 0, last: None };
     let loaded_before = leaf.report.documents_loaded;
     // Where every item of the walk gives a row, as many are loaded as are wanted.
@@ -47,7 +51,9 @@ pub(super) fn rows(
         leaf.report.entries_scanned += reader.scanned - scanned;
         size = size.saturating_mul(2);
         let Some(piece) = piece else { return Ok(End::Exhausted) };
-        if let Some(end) = give(leaf, plan, (&order, after), piece, &mut given, emit)? {
+        if let Some(end) =
+            give(leaf, (plan, maker.as_ref()), (&order, after), piece, &mut given, emit)?
+        {
             return Ok(end);
         }
         let loaded = leaf.report.documents_loaded - loaded_before;
@@ -71,7 +77,7 @@ struct Given {
 /// Gives the rows of a piece; the end, if that is one.
 fn give(
     leaf: &mut Leaf<'_>,
-    plan: &WalkPlan<'_>,
+    (plan, maker): (&WalkPlan<'_>, Option<&KeyRows<'_>>),
     (order, after): (&Order, Option<&SortPosition>),
     piece: Piece,
     given: &mut Given,
@@ -86,7 +92,7 @@ fn give(
     };
     let passed = match piece {
         Piece::Clear { places, passed } if !leaf.query.facts().joins => {
-            let rows = rows_at(leaf, (plan.is_answered, plan.made_of_keys), &places)?;
+            let rows = rows_at(leaf, plan.is_answered, maker, &places)?;
             for (row, place) in rows.into_iter().zip(places.iter()) {
                 let Some(row) = row else { continue };
                 leaf.report.rows_out += 1;
@@ -156,15 +162,16 @@ pub(super) fn places(
     Ok((end == End::Exhausted || !found.is_empty()).then_some((found, end)))
 }
 
-/// The row of each of these places; none where the item has none.
+/// The row of each of these places; none where the item has none. `is_answered`: the filter lets
+/// all of them through.
 pub(super) fn rows_at(
     leaf: &mut Leaf<'_>,
-    (is_answered, made_of_keys): (bool, bool),
+    is_answered: bool,
+    maker: Option<&KeyRows<'_>>,
     places: &PlaceList,
 ) -> Result<Vec<Option<Row>>> {
-    let maker = if made_of_keys { KeyRows::of_places(leaf, is_answered) } else { None };
     match maker {
-        Some(maker) => rows_of_keys(leaf, &maker, places),
+        Some(maker) => rows_of_keys(leaf, maker, places),
         None => rows_of_items(leaf, is_answered, places),
     }
 }
