@@ -11,7 +11,7 @@ use partita_model::{
 };
 use partita_storage::{PartitionId, Record};
 
-use super::{Container, Database, Move, Observed, Offer, Partition, Policies};
+use super::{Container, Database, FormerRanges, Move, Observed, Offer, Partition, Policies};
 use crate::index::{IndexedComputed, Terms};
 
 pub(crate) fn encode_database(database: &Database) -> Vec<u8> {
@@ -50,6 +50,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
         .with("epoch", integer(container.epoch.0))
         .with("partitions", partitions)
         .with("moves", moves)
+        .with("formerRanges", encode_former_ranges(&container.former_ranges))
         .with("policyVersion", i64::from(container.policies.current))
         .with("formerPolicies", former.collect::<Vec<Value>>())
         .with("indexedComputed", encode_computed(&container.policies))
@@ -70,6 +71,7 @@ pub(crate) fn container(database: &Arc<Database>, record: &Record) -> Result<Con
         partitions,
         epoch: Epoch(fields.number("epoch")?),
         moves: moves(&fields)?,
+        former_ranges: former_ranges(&fields)?,
         policies: Policies {
             current: fields.number("policyVersion")?,
             former,
@@ -173,8 +175,7 @@ fn encode_partition(partition: &Partition) -> Value {
 
 fn partition(value: &Value) -> Result<Partition> {
     let fields = Fields { what: "partition", value: value.clone() };
-    let epk = |name| Epk::parse_hex(fields.text(name)?).ok_or_else(|| damaged(fields.what, name));
-    let epks = EpkRange { min: epk("min")?, max: epk("max")? };
+    let epks = fields.epks()?;
     let parents = fields.range_ids("parents")?;
     let id = PartitionId(fields.number("id")?);
     // Records from before this was kept say nothing of it: to any client their ranges are old.
@@ -205,6 +206,32 @@ fn moves(container: &Fields) -> Result<Vec<Move>> {
         Ok(Move { sources: fields.range_ids("sources")?, targets })
     };
     container.list("moves")?.iter().map(under_way).collect()
+}
+
+fn encode_former_ranges(former: &FormerRanges) -> Vec<Value> {
+    let range = |(id, epks): &(u32, EpkRange)| {
+        let fields = object()
+            .with("rangeId", i64::from(*id))
+            .with("min", epks.min.to_string())
+            .with("max", epks.max.to_string());
+        Value::from(fields.0)
+    };
+    former.iter().map(range).collect()
+}
+
+/// Records from before this was kept say nothing of it.
+fn former_ranges(container: &Fields) -> Result<FormerRanges> {
+    let mut former = FormerRanges::default();
+    if container.value.get("formerRanges").is_none() {
+        return Ok(former);
+    }
+    let range = |value: &Value| {
+        let fields = Fields { what: "former range", value: value.clone() };
+        Ok((fields.number("rangeId")?, fields.epks()?))
+    };
+    let ranges = container.list("formerRanges")?.iter().map(range);
+    former.extend(ranges.collect::<Result<Vec<_>>>()?);
+    Ok(former)
 }
 
 fn former_policy(value: &Value) -> Result<(u32, IndexingPolicy)> {
@@ -299,6 +326,11 @@ impl Fields {
             Value::Array(items) => Ok(items),
             _ => Err(damaged(self.what, name)),
         }
+    }
+
+    fn epks(&self) -> Result<EpkRange> {
+        let epk = |name| Epk::parse_hex(self.text(name)?).ok_or_else(|| damaged(self.what, name));
+        Ok(EpkRange { min: epk("min")?, max: epk("max")? })
     }
 
     fn range_ids(&self, name: &str) -> Result<Vec<u32>> {

@@ -9,7 +9,7 @@ use partita_model::{
 };
 use partita_storage::PartitionId;
 
-use super::{KnownShapes, RidSource};
+use super::{FormerRanges, KnownShapes, RidSource};
 use crate::changes::Bell;
 use crate::index::{IndexedComputed, ServedPolicy, Terms};
 use crate::moves::Growth;
@@ -49,6 +49,8 @@ pub struct Container {
     pub epoch: Epoch,
     /// Splits and merges under way, in the order in which they were asked for.
     pub moves: Vec<Move>,
+    /// What the partitions covered that were split or merged.
+    pub(crate) former_ranges: FormerRanges,
     /// The indexing policies that items were written under.
     pub policies: Policies,
     /// How its index is written.
@@ -114,7 +116,7 @@ pub struct Partition {
     /// Where the store keeps it.
     pub id: PartitionId,
     pub epks: EpkRange,
-    /// All ancestors by split, oldest first.
+    /// All ancestors, by split and by merge, in the order of their ids: oldest first.
     pub parents: Vec<u32>,
     /// The first epoch that it serves in.
     pub since: Epoch,

@@ -34,7 +34,7 @@ pub use self::bell::NextChange;
 pub(crate) use self::page::{commits_after, lsn_of};
 
 use self::page::{Page, Part};
-use self::position::Position;
+use self::position::{Asked, Piece, Position};
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::database::Database;
@@ -66,7 +66,7 @@ impl Database {
         }
         work.usage.reads = 1;
         let mut page = Page::new(self, request, sieve.as_ref());
-        let mut reached = Vec::new();
+        let mut asked = Vec::with_capacity(parts.len());
         let mut shares = Vec::with_capacity(parts.len());
         let mut next = request.listen.then(NextChange::default);
         for (partition, epks) in parts {
@@ -75,22 +75,27 @@ impl Database {
             }
             let view = self.open_partition(work, partition)?;
             self.check_session(work, partition, view.lsn())?;
-            let from = match (&request.from, &after) {
-                (ChangesFrom::Now, _) => view.lsn(),
-                (_, Some(after)) => known(after.of(partition)?, &*view, request.mode)?,
-                (_, None) => Lsn(0),
+            let pieces = match (&request.from, &after) {
+                (ChangesFrom::Now, _) => vec![Piece { epks: epks.clone(), after: view.lsn() }],
+                (_, Some(after)) => {
+                    let pieces = after.pieces(partition, &epks, &container.former_ranges)?;
+                    known(pieces, &*view, request.mode)?
+                }
+                (_, None) => vec![Piece { epks: epks.clone(), after: Lsn(0) }],
             };
-            let part = Part::new(&container, &epks, &area.only);
+            let part = Part::new(&container, &pieces, &area.only);
             let before = page.changes.len();
-            reached.push((partition.range_id, page.walk(&part, &*view, from)?));
+            let (end, reached) = (view.lsn(), page.walk(&part, &*view)?);
+            asked.push(Asked { partition, epks, end, reached });
             shares.push(Share { partition, weight: (1 + page.changes.len() - before) as f64 });
         }
         work.usage.entries_scanned = page.changes.len() as u64;
         work.usage.read_bytes = page.loaded_bytes;
         let charge = pricing::charge(&work.usage, self.consistency(work.context));
         self.settle_shares(work, charge, &shares, None);
-        let etag = Position::of_parts(&reached).to_string();
-        Ok(Outcome::Changes { changes: page.changes, etag, more: page.more, next })
+        let etag = Position::after_page(after.as_ref(), &asked, &container.former_ranges);
+        let (changes, etag) = (page.changes, etag.to_string());
+        Ok(Outcome::Changes { changes, etag, more: page.more, next })
     }
 
     /// For how many minutes a container's feed keeps all versions; 0: it does not.
@@ -154,9 +159,15 @@ fn beyond_retention() -> Error {
 /// Where a reader goes on. One that is further than the partition, with an ETag of another
 /// container or from before data was restored, has seen everything: were it to stay ahead, it would
 /// miss what is written until then. Who wants all versions cannot begin where some are missing.
-fn known(reader: Lsn, view: &dyn Snapshot, mode: ChangesMode) -> Result<Lsn> {
-    if mode == ChangesMode::AllVersions && reader < FeedMark::read(view)?.horizon {
-        return Err(beyond_retention());
+fn known(mut pieces: Vec<Piece>, view: &dyn Snapshot, mode: ChangesMode) -> Result<Vec<Piece>> {
+    if mode == ChangesMode::AllVersions {
+        let mark = FeedMark::read(view)?;
+        if pieces.iter().any(|piece| piece.after < mark.horizon(&piece.epks)) {
+            return Err(beyond_retention());
+        }
     }
-    Ok(reader.min(view.lsn()))
+    for piece in &mut pieces {
+        piece.after = piece.after.min(view.lsn());
+    }
+    Ok(pieces)
 }

@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 
-use partita_model::{Clock, EpkRange, Error, KeyPart, Lsn, Result};
+use partita_model::{Clock, Error, KeyPart, Lsn, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
 
 use super::beyond_retention;
+use super::position::Piece;
 use super::sieve::{Passed, Sieve};
 use crate::catalog::Container;
 use crate::database::{ChangeFeedSettings, Database};
@@ -30,8 +31,6 @@ pub(super) struct Page<'a> {
     items_max: usize,
     /// Nothing that changed until then, in Unix seconds.
     since: Option<u64>,
-    /// The reader has been in this partition before.
-    goes_on: bool,
     sieve: Option<&'a Sieve>,
     now_seconds: u64,
     started_nanos: u64,
@@ -48,22 +47,31 @@ pub(super) struct Page<'a> {
 /// The part of a partition that is asked for.
 pub(super) struct Part<'a> {
     container: &'a Container,
-    /// The keys of the items in the range of EPKs.
-    keys: KeyRange,
+    /// The keys of the items in each of its pieces, and up to which LSN the reader has seen it.
+    pieces: Vec<(KeyRange, Lsn)>,
     /// What their partition keys begin with: two keys may have one EPK.
     only: &'a [KeyPart],
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn new(container: &'a Container, epks: &EpkRange, only: &'a [KeyPart]) -> Part<'a> {
-        Part { container, keys: keys::items_in(epks), only }
+    pub(super) fn new(container: &'a Container, pieces: &[Piece], only: &'a [KeyPart]) -> Part<'a> {
+        let piece = |piece: &Piece| (keys::items_in(&piece.epks), piece.after);
+        Part { container, pieces: pieces.iter().map(piece).collect(), only }
     }
 
-    fn holds(&self, item_key: &[u8]) -> Result<bool> {
-        if !self.keys.contains(item_key) || self.only.is_empty() {
-            return Ok(self.keys.contains(item_key));
+    /// Up to where the reader has seen everything, whatever piece it is in.
+    fn after(&self) -> Lsn {
+        self.pieces.iter().map(|(_, after)| *after).min().unwrap_or(Lsn(0))
+    }
+
+    /// Up to where the reader has seen what happened to an item; None if it is not in this part.
+    fn after_of(&self, item_key: &[u8]) -> Result<Option<Lsn>> {
+        let piece = self.pieces.iter().find(|(keys, _)| keys.contains(item_key));
+        let Some((_, after)) = piece else { return Ok(None) };
+        if !self.only.is_empty() && !self.key_of(item_key)?.key.0.starts_with(self.only) {
+            return Ok(None);
         }
-        Ok(self.key_of(item_key)?.key.0.starts_with(self.only))
+        Ok(Some(*after))
     }
 
     fn key_of(&self, item_key: &[u8]) -> Result<ItemKey> {
@@ -86,7 +94,6 @@ impl<'a> Page<'a> {
             settings,
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
             since: request.since,
-            goes_on: false,
             sieve,
             now_seconds: database.now_seconds(),
             started_nanos: database.clock.monotonic_nanos(),
@@ -98,10 +105,10 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Adds what changed in a part after an LSN; the LSN up to which everything was looked at.
-    pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot, from: Lsn) -> Result<Lsn> {
-        let mut reached = from;
-        self.goes_on = from > Lsn(0);
+    /// Adds what changed in a part since its reader was there; the LSN up to which everything was
+    /// looked at.
+    pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot) -> Result<Lsn> {
+        let mut reached = part.after();
         while reached < view.lsn() {
             let (entries, more) = commits_after(view, reached, CHUNK)?;
             for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key))
@@ -134,9 +141,9 @@ impl<'a> Page<'a> {
 
     /// Did this happen too early to be told? Readers begin after a second. Some send it along with
     /// the ETag later, too: then what happened in that second after their first page is new.
-    fn is_early(&self, ts: u32) -> bool {
+    fn is_early(&self, ts: u32, after: Lsn) -> bool {
         let Some(since) = self.since else { return false };
-        match self.goes_on {
+        match after > Lsn(0) {
             true => u64::from(ts) < since,
             false => u64::from(ts) <= since,
         }
@@ -150,18 +157,21 @@ impl<'a> Page<'a> {
         commit: &[Entry],
         lsn: Lsn,
     ) -> Result<()> {
-        let mut item_keys = Vec::new();
+        let (mut item_keys, mut afters) = (Vec::new(), Vec::new());
         for change in last_changes(commit)? {
-            let old = change.ts.is_some_and(|ts| self.is_early(ts));
-            if change.kind != Kind::Delete && !old && part.holds(change.item_key)? {
+            let Some(after) = part.after_of(change.item_key)? else { continue };
+            let old = after >= lsn || change.ts.is_some_and(|ts| self.is_early(ts, after));
+            if change.kind != Kind::Delete && !old {
                 item_keys.push(change.item_key.to_vec());
+                afters.push(after);
             }
         }
-        for stored in view.get_many(Space::Items, &item_keys)?.into_iter().flatten() {
+        for (stored, after) in view.get_many(Space::Items, &item_keys)?.into_iter().zip(afters) {
+            let Some(stored) = stored else { continue };
             let record = ItemRecord::decode(&stored.value)?;
             let default_ttl = part.container.definition.default_ttl;
             if record.changed_at(stored.lsn) == lsn
-                && !self.is_early(record.ts)
+                && !self.is_early(record.ts, after)
                 && !record.expired(default_ttl, self.now_seconds)
             {
                 self.add_item(record, lsn)?;
@@ -192,7 +202,8 @@ impl<'a> Page<'a> {
         for entry in commit {
             let change = Change::decode(&entry.record.value)?;
             let ts = change.ts.unwrap_or(0);
-            if self.is_early(ts) || !part.holds(change.item_key)? {
+            let after = part.after_of(change.item_key)?;
+            if after.is_none_or(|after| after >= lsn || self.is_early(ts, after)) {
                 continue;
             }
             // The container did not keep versions when this was written, or no longer.

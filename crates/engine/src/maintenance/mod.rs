@@ -12,12 +12,13 @@
 
 mod chores;
 mod expire;
+mod feed_mark;
 mod pace;
 mod pass;
 mod reindex;
 mod trim;
 
-pub(crate) use self::trim::FeedMark;
+pub(crate) use self::feed_mark::FeedMark;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -6,65 +6,22 @@
 //! in bounded steps. It begins when so much was committed since the last walk that half of the feed
 //! may be superfluous, so that a write pays for it a bounded number of times.
 //!
-//! The partition remembers how far records may be missing (*the horizon*): who reads all versions
+//! The partition remembers how far records may be missing ([`FeedMark`]): who reads all versions
 //! cannot begin before it. Partitions of a container with moves are left alone: a move learns from
 //! the feed what was deleted.
 
 use std::collections::HashSet;
 
-use partita_model::{Error, Lsn, Result};
+use partita_model::{Lsn, Result};
 use partita_storage::{Batch, Entry, ScanLimit, Snapshot, Space};
 
-use super::MaintenanceBudget;
+use super::{FeedMark, MaintenanceBudget};
 use crate::catalog::{Container, Partition};
 use crate::changes::{commits_after, lsn_of};
 use crate::database::Database;
 use crate::feed::{Change, Kind};
 use crate::keys;
 use crate::record::ItemRecord;
-
-/// What a partition remembers of the walks over its feed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FeedMark {
-    /// Up to here records may be missing, or lack their versions.
-    pub(crate) horizon: Lsn,
-    /// Where the last walk ended.
-    walked: Lsn,
-    /// The records that it left.
-    kept: u64,
-}
-
-impl FeedMark {
-    /// The mark of a partition; nothing is missing where there is none.
-    pub(crate) fn read(view: &dyn Snapshot) -> Result<FeedMark> {
-        let Some(record) = view.get(Space::Meta, &keys::feed_mark())? else {
-            return Ok(FeedMark::default());
-        };
-        let (numbers, rest) = record.value.as_chunks::<8>();
-        match (numbers, rest) {
-            ([horizon, walked, kept], []) => Ok(FeedMark {
-                horizon: Lsn(u64::from_be_bytes(*horizon)),
-                walked: Lsn(u64::from_be_bytes(*walked)),
-                kept: u64::from_be_bytes(*kept),
-            }),
-            (_, _) => Err(Error::corrupt("the mark of a feed is damaged")),
-        }
-    }
-
-    /// The mark of a partition that takes over from two.
-    pub(crate) fn joined(self, other: FeedMark) -> FeedMark {
-        FeedMark {
-            horizon: self.horizon.max(other.horizon),
-            walked: self.walked.max(other.walked),
-            kept: self.kept + other.kept,
-        }
-    }
-
-    pub(crate) fn put(&self, batch: &mut Batch) {
-        let numbers = [self.horizon.0, self.walked.0, self.kept];
-        batch.put(Space::Meta, keys::feed_mark(), numbers.map(u64::to_be_bytes).concat());
-    }
-}
 
 /// A walk over the feed of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,9 +59,9 @@ impl Database {
         }
         // Versions age also when nothing is written.
         let cutoff = self.retained_since(container);
-        let (first, _) = commits_after(&*view, mark.horizon, ONE)?;
+        let (first, _) = commits_after(&*view, mark.everywhere, ONE)?;
         let aged = cutoff.is_some() && !first.is_empty() && !has_young(&first, cutoff)?;
-        Ok(aged.then_some(Trim { whole: false, reached: mark.horizon, end, kept: mark.kept }))
+        Ok(aged.then_some(Trim { whole: false, reached: mark.everywhere, end, kept: mark.kept }))
     }
 
     /// Takes a step of a walk; true when it is through.
@@ -130,11 +87,11 @@ impl Database {
             }
             trim.reached = lsn;
             if trim_commit(&*view, commit, lsn, trim, &mut batch)? {
-                mark.horizon = mark.horizon.max(lsn);
+                mark.raise(lsn);
             }
         }
         if cutoff.is_some() {
-            mark.horizon = mark.horizon.max(trim.reached);
+            mark.raise(trim.reached);
         }
         if through {
             mark.kept = trim.kept;

@@ -207,7 +207,7 @@ impl Database {
     }
 
     /// Lifts a target above the LSNs of its sources, and notes how complete their feeds were.
-    pub(super) fn lift(&self, target: &Partition, above: Lsn, feeds: FeedMark) -> Result<()> {
+    pub(super) fn lift(&self, target: &Partition, above: Lsn, feeds: &FeedMark) -> Result<()> {
         let mut batch = Batch { lsn_min: Some(above.next()), ..Batch::new() };
         feeds.put(&mut batch);
         self.store.submit(target.id, batch).wait()?;

@@ -41,8 +41,8 @@ impl Database {
         streams: &[Stream<'_>],
     ) -> Result<()> {
         let is_source = |partition: &&Partition| under_way.sources.contains(&partition.range_id);
-        let sources = container.partitions.iter().filter(is_source);
-        let ids: Vec<PartitionId> = sources.map(|partition| partition.id).collect();
+        let sources: Vec<&Partition> = container.partitions.iter().filter(is_source).collect();
+        let ids: Vec<PartitionId> = sources.iter().map(|partition| partition.id).collect();
         let begun = self.clock.monotonic_nanos();
         let mut fence = Fence::new(&*self.store, &self.moves.fences, ids.clone());
         let mut last = Lsn(0);
@@ -52,12 +52,14 @@ impl Database {
         let Some(chunks) = self.bring_last(container, under_way, streams)? else {
             return Ok(());
         };
-        let mut feeds = FeedMark::default();
-        for id in &ids {
-            feeds = feeds.joined(FeedMark::read(&*self.store.snapshot(*id)?)?);
+        let mut feeds = Vec::with_capacity(sources.len());
+        for source in sources {
+            let mark = FeedMark::read(&*self.store.snapshot(source.id)?)?;
+            feeds.push((source.epks.clone(), mark));
         }
+        let feeds = FeedMark::joined(feeds);
         for target in &under_way.targets {
-            self.lift(target, last, feeds)?;
+            self.lift(target, last, &feeds)?;
         }
         let epoch = self.cut_over(container, under_way, &mut fence)?;
         drop(fence);
@@ -152,7 +154,10 @@ fn with_targets(container: &Container, under_way: &Move) -> Option<Container> {
     let at = container.moves.iter().position(is_this)?;
     let mut changed = container.clone();
     let done = changed.moves.remove(at);
-    changed.partitions.retain(|partition| !done.sources.contains(&partition.range_id));
+    let is_source = |partition: &Partition| done.sources.contains(&partition.range_id);
+    let (sources, others): (Vec<_>, _) = changed.partitions.into_iter().partition(is_source);
+    changed.partitions = others;
+    changed.former_ranges.add(sources);
     changed.epoch = Epoch(container.epoch.0 + 1);
     let since = changed.epoch;
     changed.partitions.extend(done.targets.into_iter().map(|target| Partition { since, ..target }));

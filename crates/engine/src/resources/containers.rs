@@ -10,7 +10,7 @@ use partita_storage::PartitionId;
 
 use super::offers::check_fixed_throughput;
 use super::{check_unchanged, not_modified, page};
-use crate::catalog::{Changes, Container, Partition, Policies};
+use crate::catalog::{Changes, Container, FormerRanges, Partition, Policies};
 use crate::context::Work;
 use crate::database::Database;
 use crate::index::{IndexedComputed, Terms};
@@ -70,6 +70,7 @@ impl Database {
                     partitions: partitions.clone(),
                     epoch: Epoch(1),
                     moves: Vec::new(),
+                    former_ranges: FormerRanges::default(),
                     policies: Policies::first(computed.clone()),
                     terms: Terms::Short,
                     lsn: Lsn(0),

@@ -1,5 +1,5 @@
 //! Random histories, splits and merges, and readers that stop, restart and go back at random:
-//! nothing is missed.
+//! nothing is missed, and nothing comes twice to a reader that did not go back.
 //!
 //! Readers of the parts of a container read in pages while it is written and while partitions are
 //! being split and merged. A reader that was killed goes on from an ETag that it wrote down some
@@ -92,6 +92,7 @@ struct Known {
     from: ChangesFrom,
     /// The versions of items that it saw last, by their ETags.
     items: HashMap<ItemName, String>,
+    told: HashMap<ItemName, u64>,
 }
 
 /// Somebody who follows the feed.
@@ -101,6 +102,8 @@ struct Follower {
     /// The part of the container, for one that reads partitions.
     epks: Option<EpkRange>,
     items: HashMap<ItemName, String>,
+    /// The LSN of what it was told last of each item.
+    told: HashMap<ItemName, u64>,
     /// The LSN of what it saw last of each logical partition.
     lsns: HashMap<String, u64>,
     pages: Vec<Known>,
@@ -110,20 +113,32 @@ fn name(item: &Value) -> ItemName {
     (text(item, "pk"), text(item, "id"))
 }
 
+/// Whom a change is about.
+fn item_of(change: &ChangedItem, body: Option<&Value>) -> ItemName {
+    let Some(version) = &change.version else { return name(body.unwrap()) };
+    let pk = version.partition_key.to_string();
+    (pk.trim_matches(['[', ']', '"']).to_owned(), version.id.clone())
+}
+
 impl Follower {
     fn new(reader: Reader, epks: Option<EpkRange>) -> Follower {
-        let pages = vec![Known { from: reader.from.clone(), items: HashMap::new() }];
-        Follower { reader, epks, items: HashMap::new(), lsns: HashMap::new(), pages }
+        let (items, told) = (HashMap::new(), HashMap::new());
+        let pages = vec![Known { from: reader.from.clone(), items: HashMap::new(), told }];
+        let (told, lsns) = (HashMap::new(), HashMap::new());
+        Follower { reader, epks, items, told, lsns, pages }
     }
 
     fn take(&mut self, changes: &[ChangedItem]) {
+        let before = self.told.clone();
         for change in changes {
             let body = change.current.as_ref().map(|item| Value::parse(&item.0).unwrap());
+            let item = item_of(change, body.as_ref());
+            let last = before.get(&item).copied().unwrap_or(0);
+            assert!(last < change.lsn.0, "told again after {last}: {change:?}");
+            self.told.insert(item.clone(), change.lsn.0);
             match &change.version {
                 None => self.see(change.lsn.0, &body.unwrap()),
                 Some(version) => {
-                    let pk = version.partition_key.to_string();
-                    let item = (pk.trim_matches(['[', ']', '"']).to_owned(), version.id.clone());
                     let before = version.previous.as_ref();
                     let before = before.map(|item| text(&json_of(&item.0), "_etag"));
                     let after = body.map(|item| text(&item, "_etag"));
@@ -139,7 +154,8 @@ impl Follower {
                 }
             }
         }
-        self.pages.push(Known { from: self.reader.from.clone(), items: self.items.clone() });
+        let (from, items) = (self.reader.from.clone(), self.items.clone());
+        self.pages.push(Known { from, items, told: self.told.clone() });
     }
 
     fn see(&mut self, lsn: u64, item: &Value) {
@@ -159,19 +175,13 @@ impl Follower {
         let known = &self.pages[page % self.pages.len()];
         self.reader.from = known.from.clone();
         self.items = known.items.clone();
+        self.told = known.told.clone();
         self.lsns.clear();
     }
 
     /// Those who go on after the partitions changed.
     fn successors(self, bench: &Bench) -> Vec<Follower> {
-        let Some(epks) = &self.epks else {
-            let lsns = match self.reader.scope {
-                // After a merge a reader of everything may see something again.
-                Scope::All => HashMap::new(),
-                _ => self.lsns,
-            };
-            return vec![Follower { lsns, ..self }];
-        };
+        let Some(epks) = &self.epks else { return vec![self] };
         let mut successors = Vec::new();
         for partition in bench.partitions() {
             let Some(part) = partition.epks.intersect(epks) else { continue };
@@ -240,9 +250,7 @@ impl History {
             let id = partition.range_id.to_string();
             scopes.push((Scope::Range { id, within: None }, Some(partition.epks)));
         }
-        if mode == ChangesMode::LatestVersion {
-            scopes.push((Scope::All, None));
-        }
+        scopes.push((Scope::All, None));
         for (scope, epks) in scopes {
             let mut reader = Reader { mode, ..Reader::of(scope) };
             if mode == ChangesMode::AllVersions {

@@ -6,6 +6,7 @@ mod batch_model;
 mod batches;
 mod catalog;
 mod changes;
+mod changes_merges;
 mod changes_model;
 mod changes_versions;
 mod changes_waiting;
