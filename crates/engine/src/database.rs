@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind,
-    limits,
+    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, NoThreads, Result,
+    ScriptKind, Threads, limits,
 };
 use partita_storage::{Status, Store};
 
@@ -61,6 +61,8 @@ pub struct EngineSettings {
     pub throughput: ThroughputMode,
     pub default_throughput: DefaultThroughput,
     pub scripts: ScriptSettings,
+    /// Where helper threads of queries come from.
+    pub threads: Arc<dyn Threads>,
 }
 
 /// Who runs scripts, and how long one may take.
@@ -234,6 +236,7 @@ impl Default for EngineSettings {
             throughput: ThroughputMode::default(),
             default_throughput: DefaultThroughput::default(),
             scripts: ScriptSettings::default(),
+            threads: Arc::new(NoThreads),
         }
     }
 }
@@ -262,7 +265,7 @@ impl Database {
         let catalog = CatalogStore::open(kept, ticking, budgets, shown, &*entropy)?;
         let process = entropy.next_u64();
         let moves = Moves::default();
-        let scheduler = Scheduler::new(settings.query.parallelism);
+        let scheduler = Scheduler::new(settings.query.parallelism, Arc::clone(&settings.threads));
         let cache = Arc::new(ResultCache::new(settings.query.cache_bytes_max));
         // What is due may have become so before a restart.
         moves.ask_for_a_look();

@@ -5,7 +5,8 @@
 //! and the first error in that order wins, so threads change nothing but the time. Helper threads
 //! are few and shared by all: one that is busy elsewhere is not waited for. They live as long as
 //! their owner, since a thread made for one round costs more than a short round takes: most of that
-//! is memory that its allocator touches first.
+//! is memory that its allocator touches first. Where they come from is handed in: who hands in none
+//! has every round done by the thread that has it.
 
 use std::any::Any;
 use std::iter::Enumerate;
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 use std::vec::IntoIter;
 
-use partita_model::Result;
+use partita_model::{Result, Threads};
 
 /// Calls that may wait for a helper. A round that finds no room works alone.
 const CALLS_MAX: usize = 64;
@@ -168,12 +169,13 @@ impl<C: Common> Shared for Round<C> {
 /// Helper threads. They start when they are first called, and end with their owner.
 pub(crate) struct HelperThreads {
     count: usize,
+    threads: Arc<dyn Threads>,
     calls: OnceLock<SyncSender<Arc<dyn Shared>>>,
 }
 
 impl HelperThreads {
-    pub(crate) fn new(count: usize) -> HelperThreads {
-        HelperThreads { count, calls: OnceLock::new() }
+    pub(crate) fn new(count: usize, threads: Arc<dyn Threads>) -> HelperThreads {
+        HelperThreads { count, threads, calls: OnceLock::new() }
     }
 
     /// Calls up to so many to a round. Returns at once.
@@ -187,7 +189,8 @@ impl HelperThreads {
         }
     }
 
-    /// Starts the threads. A system that has none left makes rounds slower, not impossible.
+    /// Starts the threads. A system that has none left makes rounds slower, not impossible: if there
+    /// is none at all nobody listens, and calls are not even sent.
     fn start(&self) -> SyncSender<Arc<dyn Shared>> {
         let (sender, calls) = sync_channel::<Arc<dyn Shared>>(CALLS_MAX);
         let calls = Arc::new(Mutex::new(calls));
@@ -195,8 +198,7 @@ impl HelperThreads {
             let calls = Arc::clone(&calls);
             let next = move || calls.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let help = move || std::iter::from_fn(|| next().ok()).for_each(|round| round.help());
-            let named = thread::Builder::new().name(format!("partita-query-{at}"));
-            if named.spawn(help).is_err() {
+            if !self.threads.start(&format!("partita-query-{at}"), Box::new(help)) {
                 break;
             }
         }

@@ -1,9 +1,10 @@
-//! Time and randomness, handed in.
+//! Time, randomness and threads, handed in.
 //!
-//! The core never asks the operating system what time it is or for a random number: it is given a
-//! [`Clock`] and an [`Entropy`], real ones by the binary, scripted ones by tests, so that a run can
-//! be repeated exactly.
+//! The core never asks the operating system what time it is, for a random number or for a thread:
+//! it is given a [`Clock`], an [`Entropy`] and [`Threads`], real ones by the binary, scripted ones by
+//! tests, so that a run can be repeated exactly.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +20,22 @@ pub trait Clock: Send + Sync {
 pub trait Entropy: Send + Sync {
     /// The next 64 random bits.
     fn next_u64(&self) -> u64;
+}
+
+/// Threads for work that may be done by others as well as by whoever has it.
+pub trait Threads: Send + Sync + fmt::Debug {
+    /// Runs this on a thread of its own. False if there is none to be had; then it is not run.
+    fn start(&self, name: &str, run: Box<dyn FnOnce() + Send>) -> bool;
+}
+
+/// No threads: everything is done by whoever has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoThreads;
+
+impl Threads for NoThreads {
+    fn start(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> bool {
+        false
+    }
 }
 
 /// A clock that stands still until it is told to move.

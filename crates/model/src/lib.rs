@@ -38,7 +38,7 @@ pub mod policy;
 pub mod usage;
 pub mod value;
 
-pub use clock::{Clock, Entropy, FixedClock, SeededEntropy, ShiftedClock};
+pub use clock::{Clock, Entropy, FixedClock, NoThreads, SeededEntropy, ShiftedClock, Threads};
 pub use consistency::Consistency;
 pub use document::{
     Document, Leaf, MemberName, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties,

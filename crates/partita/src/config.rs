@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use partita_engine::{
@@ -20,6 +21,7 @@ use crate::args::{
 };
 use crate::failure::Failure;
 use crate::outgoing::{Authorities, Errand, Target};
+use crate::system::SystemThreads;
 use crate::trust::{PrimaryKey, TrustSource};
 
 /// The port of Microsoft's emulators.
@@ -165,6 +167,7 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             blocks: args.script_blocking == Switch::On,
             ..ScriptSettings::default()
         },
+        threads: Arc::new(SystemThreads),
     }
 }
 

@@ -1,12 +1,14 @@
-//! The real clock and the real randomness.
+//! The real clock, the real randomness, and real threads for the core.
 //!
 //! These are the only places of the program that ask the operating system what time it is or for a
-//! random number; everything else is handed a [`Clock`] and an [`Entropy`].
+//! random number; everything else is handed a [`Clock`] and an [`Entropy`], and the engine
+//! [`Threads`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use partita_model::{Clock, Entropy};
+use partita_model::{Clock, Entropy, Threads};
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,16 @@ impl Clock for SystemClock {
 
     fn monotonic_nanos(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The machine's threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemThreads;
+
+impl Threads for SystemThreads {
+    fn start(&self, name: &str, run: Box<dyn FnOnce() + Send>) -> bool {
+        thread::Builder::new().name(name.to_owned()).spawn(run).is_ok()
     }
 }
 

@@ -97,12 +97,12 @@ impl Chores {
 
 impl Database {
     /// Takes a step of a chore, or looks for some.
-    pub(super) fn tidy_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+    pub(super) async fn tidy_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let now = self.clock.monotonic_nanos();
         match self.jobs.chores.with(|state| state.next(now)) {
             Next::Nothing => Ok(Maintenance::Idle),
             Next::Rest => Ok(Maintenance::Blocked),
-            Next::Step(chore) => self.step(chore, budget),
+            Next::Step(chore) => self.step(chore, budget).await,
             Next::Look => {
                 if let Err(error) = self.store.free_dropped() {
                     tracing::warn!(%error, "the space of dropped partitions is not given back");
@@ -144,7 +144,7 @@ impl Database {
     }
 
     /// Takes a step. A chore that fails is dropped, to be found again at the next look.
-    fn step(&self, mut chore: Chore, budget: &MaintenanceBudget) -> Result<Maintenance> {
+    async fn step(&self, mut chore: Chore, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let Some(container) = self.tidy_container(chore.container) else {
             return Ok(Maintenance::Busy);
         };
@@ -152,8 +152,12 @@ impl Database {
         let Some(partition) = partition else { return Ok(Maintenance::Busy) };
         let began = self.clock.monotonic_nanos();
         let through = match &mut chore.what {
-            What::Trim(trim) => self.trim_some(&container, partition, trim, budget),
-            What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget),
+            What::Trim(trim) => {
+                self.trim_some(&container, partition, trim, budget).await
+            }
+            What::Expire(sweep) => {
+                self.expire_some(&container, partition, sweep, budget).await
+            }
         };
         let now = self.clock.monotonic_nanos();
         let took = now.saturating_sub(began);

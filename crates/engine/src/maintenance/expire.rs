@@ -26,7 +26,7 @@ pub(super) struct Sweep {
 
 impl Database {
     /// Takes a step of a walk; true when it is through.
-    pub(super) fn expire_some(
+    pub(super) async fn expire_some(
         &self,
         container: &Arc<Container>,
         partition: &Partition,
@@ -54,7 +54,7 @@ impl Database {
         }
         let mut failed = None;
         for (ticket, effects) in tickets {
-            match ticket.wait() {
+            match ticket.await {
                 Ok(commit) => self.committed(None, partition, commit, effects),
                 Err(StorageError::Conflict { .. }) => {}
                 // Others may have been committed all the same.

@@ -31,6 +31,7 @@ use self::pace::Pace;
 use self::pass::Passes;
 use crate::catalog::Container;
 use crate::database::Database;
+use crate::wait::block_on;
 
 /// How much one step may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,24 +108,30 @@ impl Jobs {
 impl Database {
     /// Takes one step of what there is to do, on a thread that may wait for the store.
     pub fn maintain(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+        block_on(self.maintain_step(budget))
+    }
+
+    /// The same for whoever polls futures. A step that is dropped in the middle is one that was cut
+    /// off: what it had begun is found again.
+    pub async fn maintain_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let Some(_turn) = self.jobs.turn() else { return Ok(Maintenance::Blocked) };
         let begun = self.clock.monotonic_nanos();
-        match self.take_step(budget) {
+        match self.take_step(budget).await {
             Ok(Maintenance::Busy) => Ok(self.busy_since(begun)),
             result => result,
         }
     }
 
-    fn take_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+    async fn take_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let is_decided = !self.note_left_commits();
-        let mut result = self.move_some(budget);
+        let mut result = self.move_some(budget).await;
         if matches!(result, Ok(Maintenance::Busy)) {
             return result;
         }
         let unfinished = self.unfinished_policies();
         self.jobs.passes.keep(&unfinished);
         for container in &unfinished {
-            match self.reindex_some(container, budget) {
+            match self.reindex_some(container, budget).await {
                 Ok(Maintenance::Busy) => return Ok(Maintenance::Busy),
                 Ok(Maintenance::Blocked) => result = result.and(Ok(Maintenance::Blocked)),
                 Ok(Maintenance::Idle | Maintenance::Resting(_)) => {}
@@ -134,7 +141,7 @@ impl Database {
                 Err(error) => result = Err(error),
             }
         }
-        match self.tidy_some(budget) {
+        match self.tidy_some(budget).await {
             Ok(Maintenance::Idle) if is_decided => result,
             Ok(Maintenance::Idle) => result.and(Ok(Maintenance::Blocked)),
             tidied => result.and(tidied),

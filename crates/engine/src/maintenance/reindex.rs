@@ -32,7 +32,6 @@ use crate::item::brought_over;
 use crate::keys::{self, Total};
 use crate::record::ItemRecord;
 use crate::totals::total;
-use crate::wait::block_on;
 
 impl Database {
     /// The containers with items that may be indexed by former policies.
@@ -50,7 +49,7 @@ impl Database {
     }
 
     /// Goes on with the walk over a container.
-    pub(super) fn reindex_some(
+    pub(super) async fn reindex_some(
         &self,
         container: &Arc<Container>,
         budget: &MaintenanceBudget,
@@ -65,11 +64,11 @@ impl Database {
         match container.partitions.get(pass.partition) {
             Some(partition) => {
                 if pass.after.is_none() {
-                    self.pass_queue(partition)?;
+                    self.pass_queue(partition).await?;
                 }
-                self.reindex_chunk(container, partition, &mut pass, budget)?;
+                self.reindex_chunk(container, partition, &mut pass, budget).await?;
             }
-            None => self.drop_former_policies(container)?,
+            None => self.drop_former_policies(container).await?,
         }
         self.jobs.passes.put(container, pass);
         Ok(Maintenance::Busy)
@@ -84,15 +83,15 @@ impl Database {
     }
 
     /// Waits until everything that was submitted to a partition is decided.
-    fn pass_queue(&self, partition: &Partition) -> Result<()> {
+    async fn pass_queue(&self, partition: &Partition) -> Result<()> {
         let mut nothing = Batch::new();
         nothing.add(Space::Meta, keys::total(Total::Items), 0);
-        self.store.submit(partition.id, nothing).wait()?;
+        self.store.submit(partition.id, nothing).await?;
         Ok(())
     }
 
     /// Brings some items over. If one was in somebody else's hands they are looked at again.
-    fn reindex_chunk(
+    async fn reindex_chunk(
         &self,
         container: &Arc<Container>,
         partition: &Partition,
@@ -104,7 +103,7 @@ impl Database {
         let range = KeyRange { start, end: Bound::Unbounded };
         let limit = ScanLimit { entries_max: budget.items_max, bytes_max: budget.bytes_max };
         let page = view.scan(Space::Items, &range, Direction::Forward, limit)?;
-        if self.reindex_items(container, partition, &*view, &page.entries)? > 0 {
+        if self.reindex_items(container, partition, &*view, &page.entries).await? > 0 {
             return Ok(());
         }
         pass.walked += page.entries.len() as u64;
@@ -119,7 +118,7 @@ impl Database {
     }
 
     /// Brings items over that are not there yet; how many were changed by others meanwhile.
-    fn reindex_items(
+    async fn reindex_items(
         &self,
         container: &Container,
         partition: &Partition,
@@ -141,7 +140,7 @@ impl Database {
             }
         }
         for ticket in tickets {
-            match ticket.wait() {
+            match ticket.await {
                 Ok(_) => {}
                 Err(StorageError::Conflict { .. }) => conflicts += 1,
                 Err(error) => return Err(error.into()),
@@ -151,11 +150,11 @@ impl Database {
     }
 
     /// All items have been brought over. A container that was changed meanwhile is looked at again.
-    fn drop_former_policies(&self, container: &Container) -> Result<()> {
+    async fn drop_former_policies(&self, container: &Container) -> Result<()> {
         let policies = container.policies.without_former();
         let mut changes = Changes::default();
         changes.replace_container(&Container { policies, ..container.clone() });
-        match block_on(self.catalog.commit(changes)) {
+        match self.catalog.commit(changes).await {
             Ok(()) | Err(StorageError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

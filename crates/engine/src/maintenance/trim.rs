@@ -65,7 +65,7 @@ impl Database {
     }
 
     /// Takes a step of a walk; true when it is through.
-    pub(super) fn trim_some(
+    pub(super) async fn trim_some(
         &self,
         container: &Container,
         partition: &Partition,
@@ -99,7 +99,7 @@ impl Database {
         }
         if through || !batch.writes.is_empty() || cutoff.is_some() {
             mark.put(&mut batch);
-            self.store.submit(partition.id, batch).wait()?;
+            self.store.submit(partition.id, batch).await?;
         }
         Ok(through)
     }

@@ -147,7 +147,7 @@ struct Views {
 
 impl Database {
     /// Brings the next chunk over.
-    pub(super) fn copy_some(
+    pub(super) async fn copy_some(
         &self,
         known: &Container,
         stream: &Stream<'_>,
@@ -184,7 +184,7 @@ impl Database {
         }
         if cursor != before || !batch.writes.is_empty() {
             batch.put(Space::Meta, key, cursor.encode());
-            self.store.submit(stream.target.id, batch).wait()?;
+            self.store.submit(stream.target.id, batch).await?;
         }
         Ok(reached)
     }
@@ -207,20 +207,25 @@ impl Database {
     }
 
     /// Lifts a target above the LSNs of its sources, and notes how complete their feeds were.
-    pub(super) fn lift(&self, target: &Partition, above: Lsn, feeds: &FeedMark) -> Result<()> {
+    pub(super) async fn lift(
+        &self,
+        target: &Partition,
+        above: Lsn,
+        feeds: &FeedMark,
+    ) -> Result<()> {
         let mut batch = Batch { lsn_min: Some(above.next()), ..Batch::new() };
         feeds.put(&mut batch);
-        self.store.submit(target.id, batch).wait()?;
+        self.store.submit(target.id, batch).await?;
         Ok(())
     }
 
     /// Forgets how far the streams were. What is left of it after a crash disturbs nobody.
-    pub(super) fn forget_cursors(&self, streams: &[Stream<'_>]) {
+    pub(super) async fn forget_cursors(&self, streams: &[Stream<'_>]) {
         for stream in streams {
             self.moves.rounds().remove(&(stream.source.id, stream.target.id));
             let mut batch = Batch::new();
             batch.delete(Space::Meta, keys::move_cursor(stream.source.range_id));
-            if let Err(error) = self.store.submit(stream.target.id, batch).wait() {
+            if let Err(error) = self.store.submit(stream.target.id, batch).await {
                 tracing::warn!(%error, "the cursor of a move is left over");
             }
         }

@@ -16,7 +16,6 @@ use super::fence::Fence;
 use crate::catalog::{Changes, Container, Move, Partition};
 use crate::database::Database;
 use crate::maintenance::{FeedMark, MaintenanceBudget};
-use crate::wait::block_on;
 
 /// How often the catalog's change is prepared: others change the container rarely.
 const ATTEMPTS_MAX: usize = 20;
@@ -34,7 +33,7 @@ const REST_DOUBLINGS_MAX: u32 = 5;
 
 impl Database {
     /// Cuts over to the targets of a move whose streams have reached their ends.
-    pub(super) fn finish_move(
+    pub(super) async fn finish_move(
         &self,
         container: &Container,
         under_way: &Move,
@@ -49,7 +48,7 @@ impl Database {
         for id in &ids {
             last = last.max(self.store.seal(*id)?);
         }
-        let Some(chunks) = self.bring_last(container, under_way, streams)? else {
+        let Some(chunks) = self.bring_last(container, under_way, streams).await? else {
             return Ok(());
         };
         let mut feeds = Vec::with_capacity(sources.len());
@@ -59,13 +58,13 @@ impl Database {
         }
         let feeds = FeedMark::joined(feeds);
         for target in &under_way.targets {
-            self.lift(target, last, &feeds)?;
+            self.lift(target, last, &feeds).await?;
         }
-        let epoch = self.cut_over(container, under_way, &mut fence)?;
+        let epoch = self.cut_over(container, under_way, &mut fence).await?;
         drop(fence);
         let sealed_ms = self.clock.monotonic_nanos().saturating_sub(begun) / 1_000_000;
         self.moves.retired().push(Retired { container: container.rid, epoch, ids });
-        self.forget_cursors(streams);
+        self.forget_cursors(streams).await;
         self.moves.efforts().retain(|id, _| under_way.targets.iter().all(|to| to.id != *id));
         self.moves.ask_for_a_look();
         let children: Vec<u32> = under_way.targets.iter().map(|target| target.range_id).collect();
@@ -81,7 +80,7 @@ impl Database {
     }
 
     /// Brings over what came last; in how many chunks. None if it takes too long.
-    fn bring_last(
+    async fn bring_last(
         &self,
         container: &Container,
         under_way: &Move,
@@ -92,7 +91,7 @@ impl Database {
         let nanos_max = REST_NANOS_MAX << retreats.min(REST_DOUBLINGS_MAX);
         let mut chunks = 0;
         for stream in streams {
-            while self.copy_some(container, stream, &LAST)? != Reached::End {
+            while self.copy_some(container, stream, &LAST).await? != Reached::End {
                 chunks += 1;
                 if self.clock.monotonic_nanos().saturating_sub(begun) > nanos_max {
                     let container = container.alt_link();
@@ -107,7 +106,7 @@ impl Database {
     }
 
     /// The commit that changes sources for targets; the new epoch.
-    fn cut_over(
+    async fn cut_over(
         &self,
         known: &Container,
         under_way: &Move,
@@ -124,7 +123,7 @@ impl Database {
             let mut changes = Changes::default();
             changes.replace_container(&changed);
             fence.stays_sealed = true;
-            match block_on(self.catalog.commit(changes)) {
+            match self.catalog.commit(changes).await {
                 Ok(()) => return Ok(changed.epoch),
                 Err(StorageError::Conflict { .. }) => fence.stays_sealed = false,
                 Err(error) => {

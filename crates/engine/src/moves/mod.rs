@@ -133,9 +133,9 @@ impl Moves {
 
 impl Database {
     /// Takes one step of the moves there are, or begins one that is due.
-    pub(crate) fn move_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+    pub(crate) async fn move_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         if self.moves.look.swap(false, Ordering::AcqRel) {
-            self.plan_due_moves();
+            self.plan_due_moves().await;
         }
         let mut result = Ok(Maintenance::Idle);
         let moving: Vec<Arc<Container>> = {
@@ -148,7 +148,7 @@ impl Database {
                 result = result.and(Ok(Maintenance::Blocked));
                 continue;
             }
-            match self.advance(&container, budget) {
+            match self.advance(&container, budget).await {
                 Ok(()) => return Ok(Maintenance::Busy),
                 // Its partitions went away with it.
                 Err(error) if error.kind == ErrorKind::RetryWith && !self.is_moving(&container) => {
@@ -183,22 +183,22 @@ impl Database {
     }
 
     /// One step of a container's first move.
-    fn advance(&self, container: &Container, budget: &MaintenanceBudget) -> Result<()> {
+    async fn advance(&self, container: &Container, budget: &MaintenanceBudget) -> Result<()> {
         let Some(under_way) = container.moves.first() else { return Ok(()) };
         let streams = copy::streams(container, under_way)?;
         for stream in &streams {
-            match self.copy_some(container, stream, budget)? {
+            match self.copy_some(container, stream, budget).await? {
                 Reached::Middle => return Ok(()),
-                Reached::NoNearer => return self.catch_up(container, under_way, &streams),
+                Reached::NoNearer => return self.catch_up(container, under_way, &streams).await,
                 Reached::End => {}
             }
         }
-        self.finish_move(container, under_way, &streams)
+        self.finish_move(container, under_way, &streams).await
     }
 
     /// The sources change as fast as they are followed. So their writers are held for a moment, a
     /// longer one each time it was not enough, and let go whether it was or not.
-    fn catch_up(
+    async fn catch_up(
         &self,
         container: &Container,
         under_way: &Move,
@@ -213,7 +213,7 @@ impl Database {
         let _held = self.moves.fences.hold(sources);
         for stream in streams {
             for chunks in 1.. {
-                if self.copy_some(container, stream, &cutover::LAST)? == Reached::End {
+                if self.copy_some(container, stream, &cutover::LAST).await? == Reached::End {
                     break;
                 }
                 let nanos = self.clock.monotonic_nanos().saturating_sub(begun);
@@ -222,7 +222,7 @@ impl Database {
                 }
             }
         }
-        self.finish_move(container, under_way, streams)
+        self.finish_move(container, under_way, streams).await
     }
 
     /// Is the first move of this container still under way?

@@ -23,7 +23,6 @@ use crate::catalog::{Container, Partition};
 use crate::database::Database;
 use crate::keys::Total;
 use crate::totals::total;
-use crate::wait::block_on;
 
 /// A partition is looked at when it has grown by one part of this many of what it may hold.
 const LOOKS_PER_PARTITION: u64 = 32;
@@ -112,11 +111,11 @@ impl Database {
 
     /// Begins the splits that are due. One that cannot begin is told. If that is not its own fault
     /// it is looked at again, though nothing may be written to it any more.
-    pub(super) fn plan_due_moves(&self) {
+    pub(super) async fn plan_due_moves(&self) {
         let containers: Vec<Arc<Container>> =
             self.catalog.current().all_containers().map(Arc::clone).collect();
         for container in containers.iter().filter(|container| container.moves.is_empty()) {
-            if let Err(error) = self.plan_due_move(container) {
+            if let Err(error) = self.plan_due_move(container).await {
                 tracing::warn!(%error, container = container.alt_link(), "cannot split");
                 if error.kind != ErrorKind::BadRequest {
                     self.moves.ask_for_a_look();
@@ -125,7 +124,7 @@ impl Database {
         }
     }
 
-    fn plan_due_move(&self, container: &Arc<Container>) -> Result<()> {
+    async fn plan_due_move(&self, container: &Arc<Container>) -> Result<()> {
         let mut sizes: Vec<(u64, &Partition)> = Vec::new();
         let for_throughput = self.awaits_partitions(container);
         for partition in &container.partitions {
@@ -135,11 +134,11 @@ impl Database {
             sizes.push((self.look_at(partition)?, partition));
         }
         if for_throughput {
-            return self.split_for_throughput(container, &sizes);
+            return self.split_for_throughput(container, &sizes).await;
         }
         let bytes_max = self.settings.partitions.bytes_max;
         for (_, partition) in sizes.iter().filter(|(bytes, _)| *bytes > bytes_max) {
-            self.split_for_storage(container, partition)?;
+            self.split_for_storage(container, partition).await?;
         }
         Ok(())
     }
@@ -157,7 +156,7 @@ impl Database {
     }
 
     /// More throughput needs more partitions whatever is in them.
-    fn split_for_throughput(
+    async fn split_for_throughput(
         &self,
         container: &Arc<Container>,
         sizes: &[(u64, &Partition)],
@@ -170,7 +169,7 @@ impl Database {
             let view = self.store.snapshot(partition.id)?;
             let ranges = choose::pieces(container, partition, &*view, at, count)?;
             drop(view);
-            block_on(self.plan(container, &[*partition], ranges))?;
+            self.plan(container, &[*partition], ranges).await?;
         }
         Ok(())
     }
@@ -192,13 +191,13 @@ impl Database {
         NEARLY_EMPTY_BYTES.min(self.settings.partitions.bytes_max / NEARLY_EMPTY_PART)
     }
 
-    fn split_for_storage(&self, container: &Arc<Container>, partition: &Partition) -> Result<()> {
+    async fn split_for_storage(&self, container: &Arc<Container>, partition: &Partition) -> Result<()> {
         let view = self.store.snapshot(partition.id)?;
         let bytes_max = self.settings.partitions.bytes_max;
         let ranges = choose::fitting_pieces(container, partition, &*view, bytes_max, PIECES_MAX);
         drop(view);
         match ranges {
-            Ok(ranges) => block_on(self.plan(container, &[partition], ranges)).map(|_| ()),
+            Ok(ranges) => self.plan(container, &[partition], ranges).await.map(|_| ()),
             Err(error) if error.kind == ErrorKind::BadRequest => {
                 partition.growth.end_look();
                 if self.moves.indivisible().insert(partition.id) {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use partita_model::{Error, Result, Value};
+use partita_model::{Error, Result, Threads, Value};
 use partita_query::{Facts, Reads};
 
 use super::Job;
@@ -54,10 +54,10 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// `threads`: how many may work on one query, its own included.
-    pub(crate) fn new(threads: usize) -> Scheduler {
+    /// `count`: how many threads may work on one query, its own included.
+    pub(crate) fn new(count: usize, threads: Arc<dyn Threads>) -> Scheduler {
         Scheduler {
-            helper_threads: HelperThreads::new(threads.saturating_sub(1)),
+            helper_threads: HelperThreads::new(count.saturating_sub(1), threads),
             history: History::new(),
             answered: AtomicU64::new(0),
         }

@@ -1,6 +1,7 @@
 //! A database under test, with words for what tests do to it.
 
 use std::sync::Arc;
+use std::thread;
 
 use partita_engine::{
     Change, ChangeFeedSettings, Condition, ContainerPath, Context, Database, DatabasePath,
@@ -8,7 +9,8 @@ use partita_engine::{
     PageRequest, QuerySettings, Reply, Scope, ThroughputMode, block_on,
 };
 use partita_model::{
-    Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Throughput, Value,
+    Clock, ErrorKind, FixedClock, PartitionKeyHeader, Patch, SeededEntropy, Threads, Throughput,
+    Value,
 };
 use partita_query::Filter;
 use partita_storage::{
@@ -18,9 +20,20 @@ use partita_storage::{
 /// A throughput that makes one partition, and one that makes five.
 pub(crate) const PARTITIONS: [(usize, u32); 2] = [(1, 400), (5, 30_000)];
 
+/// Threads as the server has them, for what several do at once.
+#[derive(Debug)]
+struct RealThreads;
+
+impl Threads for RealThreads {
+    fn start(&self, name: &str, run: Box<dyn FnOnce() + Send>) -> bool {
+        thread::Builder::new().name(name.to_owned()).spawn(run).is_ok()
+    }
+}
+
 /// Time stands still in most tests: nobody would ever be admitted again.
 pub(crate) fn unthrottled() -> EngineSettings {
-    EngineSettings { throughput: ThroughputMode::Off, ..EngineSettings::default() }
+    let threads = Arc::new(RealThreads);
+    EngineSettings { throughput: ThroughputMode::Off, threads, ..EngineSettings::default() }
 }
 
 pub(crate) struct Bench {

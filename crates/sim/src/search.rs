@@ -1,0 +1,132 @@
+//! Running seeds: until one fails, or enough have passed.
+//!
+//! A panic of the engine is a failure as any other. Each seed is run by one thread; several threads
+//! take seeds in turn.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::bug::Bug;
+use crate::plan::Plan;
+use crate::shrink::shortest;
+use crate::world::{Report, Violation, run};
+
+/// Which seeds are run, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    pub first: u64,
+    pub seeds: u64,
+    /// Events of each run.
+    pub steps: usize,
+    pub jobs: usize,
+    pub bug: Option<Bug>,
+}
+
+/// A seed that fails.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub what: Violation,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    pub seeds: u64,
+    pub total: Report,
+    /// The fewest steps of a seed.
+    pub steps_min: u64,
+    pub failure: Option<Failure>,
+}
+
+thread_local! {
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Has panics noted rather than printed.
+pub fn note_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        PANIC.with(|noted| *noted.borrow_mut() = Some(format!("panic: {panic}")));
+    }));
+}
+
+/// Runs a plan to its end, whatever that is.
+pub fn run_safely(plan: &Plan, bug: Option<Bug>) -> Result<Report, Violation> {
+    catch_unwind(AssertUnwindSafe(|| run(plan, bug))).unwrap_or_else(|_| {
+        Err(PANIC.with(|noted| noted.borrow_mut().take()).unwrap_or_else(|| "panic".to_owned()))
+    })
+}
+
+impl Search {
+    /// Runs the seeds until one fails or `is_over` says that it is enough.
+    pub fn run(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Summary {
+        let next = AtomicU64::new(self.first);
+        let ends = AtomicBool::new(false);
+        let summary = Mutex::new(Summary::default());
+        let work = || {
+            while !ends.load(Ordering::Relaxed) && !is_over() {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= self.first.saturating_add(self.seeds) {
+                    return;
+                }
+                let result = run_safely(&Plan::new(seed, self.steps), self.bug);
+                if result.is_err() {
+                    ends.store(true, Ordering::Relaxed);
+                }
+                let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+                summary.add(seed, result);
+            }
+        };
+        thread::scope(|scope| {
+            for job in 1..self.jobs {
+                let named = thread::Builder::new().name(format!("sim-{job}"));
+                // Without another thread it takes longer.
+                drop(named.spawn_scoped(scope, work));
+            }
+            work();
+        });
+        summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shortest plan found for a seed that fails, and how that fails.
+    pub fn shorten(&self, failure: &Failure) -> (Plan, Violation) {
+        let plan = Plan::new(failure.seed, self.steps);
+        let mut what = failure.what.clone();
+        let short = shortest(&plan, |plan| match run_safely(plan, self.bug) {
+            Ok(_) => false,
+            Err(violation) => {
+                what = violation;
+                true
+            }
+        });
+        (short, what)
+    }
+}
+
+impl Summary {
+    fn add(&mut self, seed: u64, result: Result<Report, Violation>) {
+        self.seeds += 1;
+        match result {
+            Ok(report) => {
+                let total = &mut self.total;
+                total.steps += report.steps;
+                total.commits += report.commits;
+                total.acknowledged += report.acknowledged;
+                total.crashes += report.crashes;
+                total.moves += report.moves;
+                let is_first = self.steps_min == 0;
+                self.steps_min =
+                    if is_first { report.steps } else { self.steps_min.min(report.steps) };
+            }
+            Err(what) => {
+                let is_earlier = self.failure.as_ref().is_none_or(|known| seed < known.seed);
+                if is_earlier {
+                    self.failure = Some(Failure { seed, what });
+                }
+            }
+        }
+    }
+}

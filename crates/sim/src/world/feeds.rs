@@ -1,0 +1,258 @@
+//! Readers of change feeds, and what they must have been told.
+//!
+//! A *group* reads all of a container together: one reader for each of its ranges, which go on in
+//! the ranges that come after a split or merge; or one for a logical partition; or one for all.
+//! Readers of latest versions are told what is there now and nothing else, in the order of commits
+//! within a logical partition; whoever has reached the end has been told of everything there is.
+//! Readers of all versions are told every change, once, in order: the model has a list of them.
+
+use std::collections::BTreeMap;
+
+use partita_engine::{
+    ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context, Op, Outcome, Scope,
+};
+use partita_model::{EpkRange, ErrorKind, Value};
+
+use super::{Changed, Checked, World};
+use crate::kind::{KEYS, Kind, id_number, path};
+use crate::model::lives;
+
+/// Readers who read a container, or a part of it, together.
+pub(super) struct Group {
+    container: usize,
+    mode: ChangesMode,
+    members: Vec<Member>,
+    /// The logical partition that it reads; none: all of them.
+    key: Option<u8>,
+    /// The versions that it was told last.
+    told: BTreeMap<(u8, u8), u64>,
+    /// The LSN of what it was told last of each logical partition.
+    lsns: BTreeMap<u8, u64>,
+    /// How many changes of each logical partition it was told.
+    counts: BTreeMap<u8, usize>,
+}
+
+/// One reader.
+#[derive(Clone)]
+struct Member {
+    scope: Scope,
+    /// What it reads, for a reader of ranges.
+    epks: Option<EpkRange>,
+    from: ChangesFrom,
+}
+
+/// What a page came to.
+enum Read {
+    Page { more: bool },
+    /// Its range is no more.
+    Gone,
+    Failed,
+}
+
+impl World {
+    /// Begins to follow a container in all ways.
+    pub(super) fn follow_all(&mut self, container: usize, kind: Kind) -> Checked {
+        let mut modes = vec![ChangesMode::LatestVersion];
+        if kind.keeps_versions() {
+            modes.push(ChangesMode::AllVersions);
+        }
+        for mode in modes {
+            let ranges = self.ranges(container)?.unwrap_or_default();
+            let of_range = |(id, epks): (u32, EpkRange)| {
+                let scope = Scope::Range { id: id.to_string(), within: None };
+                Member { scope, epks: Some(epks), from: ChangesFrom::Beginning }
+            };
+            let ranges = ranges.into_iter().map(of_range).collect();
+            let alone = |scope| {
+                vec![Member { scope, epks: None, from: ChangesFrom::Beginning }]
+            };
+            let mut groups = vec![(None, ranges)];
+            groups.extend((0..KEYS).map(|key| {
+                (Some(key), alone(Scope::PartitionKey(kind.key(key))))
+            }));
+            if mode == ChangesMode::LatestVersion {
+                groups.push((None, alone(Scope::All)));
+            }
+            for (key, members) in groups {
+                let (told, lsns, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+                self.groups.push(Group { container, mode, members, key, told, lsns, counts });
+            }
+        }
+        if kind.keeps_versions() {
+            self.begin_at_now(container)?;
+        }
+        Ok(())
+    }
+
+    /// All versions are told from a moment on, which is now, before anything was written.
+    fn begin_at_now(&mut self, container: usize) -> Checked {
+        for at in 0..self.groups.len() {
+            let group = &mut self.groups[at];
+            if group.container != container || group.mode != ChangesMode::AllVersions {
+                continue;
+            }
+            group.members.iter_mut().for_each(|member| member.from = ChangesFrom::Now);
+            for member in 0..self.groups[at].members.len() {
+                self.read_changes(at, member, 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A reader of a group reads a page.
+    pub(super) fn follow(&mut self, group: usize, member: usize, items: usize) -> Checked {
+        let Some(found) = self.groups.get(group) else { return Ok(()) };
+        let member = member % found.members.len().max(1);
+        if let Read::Gone = self.read_changes(group, member, items)? {
+            self.succeed(group, member)?;
+        }
+        Ok(())
+    }
+
+    /// All readers read to the end: then they know everything.
+    pub(super) fn follow_to_the_end(&mut self) -> Checked {
+        for group in 0..self.groups.len() {
+            let mut member = 0;
+            while member < self.groups[group].members.len() {
+                match self.read_changes(group, member, 100)? {
+                    Read::Page { more: true } => {}
+                    Read::Page { more: false } => member += 1,
+                    Read::Gone => self.succeed(group, member)?,
+                    Read::Failed => {}
+                }
+            }
+            self.check_group(group).map_err(|what| {
+                let Group { container, mode, key, .. } = &self.groups[group];
+                format!("the {mode:?} feed of container {container}, key {key:?}: {what}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read_changes(&mut self, group: usize, member: usize, items: usize) -> Checked<Read> {
+        let Group { container, mode, members, .. } = &self.groups[group];
+        let (container, mode) = (*container, *mode);
+        let Member { scope, from, .. } = members[member].clone();
+        let request = Box::new(ChangesRequest {
+            scope,
+            mode,
+            from,
+            since: None,
+            query: None,
+            items_max: Some(items),
+            listen: false,
+        });
+        let faults = self.disk.faults();
+        let op = Op::ReadChanges { container: path(container), request };
+        let reply = self.now(op, &Context::default())?;
+        if self.is_excused(&reply, faults) {
+            return Ok(Read::Failed);
+        }
+        match reply.result {
+            Ok(Outcome::Changes { changes, etag, more, .. }) => {
+                self.groups[group].members[member].from = ChangesFrom::Etag(etag);
+                for change in &changes {
+                    self.hear(group, change).map_err(|what| {
+                        format!("the {mode:?} feed of container {container}: {what}: {change:?}")
+                    })?;
+                }
+                Ok(Read::Page { more })
+            }
+            Err(error) if error.kind == ErrorKind::RangeGone => Ok(Read::Gone),
+            other => Err(format!("the {mode:?} feed of container {container}: {other:?}")),
+        }
+    }
+
+    /// Readers of the ranges that came after the one that is gone go on in its place.
+    fn succeed(&mut self, group: usize, member: usize) -> Checked {
+        let container = self.groups[group].container;
+        let Some(ranges) = self.ranges(container)? else { return Ok(()) };
+        let gone = self.groups[group].members.remove(member);
+        let epks = gone.epks.ok_or("a reader of no range is told that its range is gone")?;
+        for (id, range) in ranges {
+            let Some(part) = range.intersect(&epks) else { continue };
+            let scope = Scope::Range { id: id.to_string(), within: Some(part.clone()) };
+            let heir = Member { scope, epks: Some(part), from: gone.from.clone() };
+            self.groups[group].members.insert(member, heir);
+        }
+        Ok(())
+    }
+
+    /// A reader is told of a change.
+    fn hear(&mut self, group: usize, change: &ChangedItem) -> Checked {
+        let container = self.groups[group].container;
+        let (kind, seconds) = (self.kind(container), self.seconds());
+        let lsn = change.lsn.0;
+        if let Some(version) = &change.version {
+            if version.expired {
+                return Ok(());
+            }
+            let header = version.partition_key.to_string();
+            let key = (0..KEYS).find(|key| same_key(&kind.key_json(*key), &header));
+            let (key, id) = key.zip(id_number(&version.id)).ok_or("it is of no item")?;
+            let n = change.current.as_ref().and_then(|body| number(&body.0, "n"));
+            let group = &mut self.groups[group];
+            let count = group.counts.entry(key).or_default();
+            let expected = self.containers[container].changes.get(&key);
+            let expected = expected.and_then(|changes| changes.get(*count));
+            *count += 1;
+            return match expected == Some(&Changed { lsn, id, n }) {
+                true => Ok(()),
+                false => Err(format!("the next change is {expected:?}")),
+            };
+        }
+        let body = change.current.as_ref().ok_or("a latest version without an item")?;
+        let document = Value::parse(&body.0).map_err(|error| error.to_string())?;
+        let id = document.get("id").and_then(Value::as_str).and_then(id_number);
+        let (key, id) = kind.key_of(&document).zip(id).ok_or("it is of no item")?;
+        let item = self.containers[container].keys[&key].get(&id);
+        let item = item.filter(|item| lives(kind, item, seconds));
+        let n = number(&body.0, "n");
+        if item.map(|item| (item.n, item.lsn)) != n.map(|n| (n, lsn)) {
+            return Err(format!("the item is {item:?}"));
+        }
+        let group = &mut self.groups[group];
+        group.told.insert((key, id), n.unwrap_or(0));
+        let is_of_all = matches!(group.members.first(), Some(Member { scope: Scope::All, .. }));
+        let before = group.lsns.insert(key, lsn).unwrap_or(0);
+        // After a merge a reader of everything may be told something again.
+        match before <= lsn || is_of_all {
+            true => Ok(()),
+            false => Err(format!("LSN {before} was told before")),
+        }
+    }
+
+    /// Who has read to the end has been told of everything.
+    fn check_group(&self, group: usize) -> Checked {
+        let Group { container, mode, key, told, counts, .. } = &self.groups[group];
+        let is_read = |of: u8| key.is_none_or(|key| key == of);
+        if *mode == ChangesMode::AllVersions {
+            let changes = self.containers[*container].changes.iter();
+            for (of, changes) in changes.filter(|(of, _)| is_read(**of)) {
+                let count = counts.get(of).copied().unwrap_or(0);
+                if count != changes.len() {
+                    let missed = changes.get(count);
+                    return Err(format!("the reader was not told of {missed:?} of key {of}"));
+                }
+            }
+            return Ok(());
+        }
+        for (of, id, item) in self.living(*container) {
+            if is_read(of) && told.get(&(of, id)) != Some(&item.n) {
+                return Err(format!("the reader was not told of {item:?} of key {of}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn number(text: &[u8], name: &str) -> Option<u64> {
+    let document = Value::parse(text).ok()?;
+    document.get(name).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok())
+}
+
+/// Are two keys the same, as JSON or as they are printed?
+fn same_key(one: &str, other: &str) -> bool {
+    let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+    plain(one) == plain(other)
+}

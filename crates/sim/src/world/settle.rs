@@ -1,0 +1,69 @@
+//! Quiet points: everything under way comes to its end, and all is compared.
+
+use partita_engine::Maintenance;
+
+use super::{Checked, World};
+use crate::kind::{IDS, KEYS};
+use crate::random::Random;
+
+/// So many times everybody may go on before somebody is said to wait for nothing.
+const TURNS_MAX: u64 = 200_000;
+
+impl World {
+    /// Lets everything come to its end, and checks all.
+    pub(super) fn settle(&mut self) -> Checked {
+        self.disk.calm();
+        if self.disk.is_down() || self.disk.is_poisoned() {
+            self.restart(self.disk.trace())?;
+        }
+        let mut random = Random::new(self.disk.trace());
+        for _ in 0..TURNS_MAX {
+            let waits = self.clients.iter().any(|client| client.running.is_some());
+            if self.go(random.next())? {
+                continue;
+            }
+            if self.maintenance.is_none() {
+                let is_through = !waits && self.rested == Some(Maintenance::Idle);
+                if is_through {
+                    self.rested = None;
+                    return self.check_all();
+                }
+                if !matches!(self.rested, Some(Maintenance::Busy)) {
+                    // Chores rest, and what is blocked may not be in a moment.
+                    self.clock.advance_millis(1);
+                }
+                self.rested = None;
+                self.maintain()?;
+            }
+        }
+        let waiting = self.clients.iter().filter(|client| client.running.is_some()).count();
+        Err(format!("{waiting} operations wait for ever, maintenance is at {:?}", self.rested))
+    }
+
+    fn check_all(&mut self) -> Checked {
+        self.check_contents("at a quiet point")?;
+        self.follow_to_the_end()?;
+        self.history.check()
+    }
+
+    /// Everything that is stored is what the model has, and whole.
+    pub(super) fn check_contents(&mut self, when: &str) -> Checked {
+        let report = self.database.check().map_err(|error| format!("a check fails: {error}"))?;
+        if let Some(finding) = report.findings.first() {
+            return Err(format!("{when}: {finding:?}"));
+        }
+        for container in 0..self.containers.len() {
+            let check = |world: &mut World| -> Checked {
+                world.query_all(container, None, 3)?;
+                for key in 0..KEYS {
+                    for id in 0..IDS {
+                        world.look_at(container, key, id)?;
+                    }
+                }
+                Ok(())
+            };
+            check(self).map_err(|what| format!("{when}: {what}"))?;
+        }
+        Ok(())
+    }
+}
