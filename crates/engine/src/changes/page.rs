@@ -17,6 +17,7 @@ use crate::feed::{self, Change, Kind};
 use crate::keys::{self, ItemKey};
 use crate::op::{ChangedItem, ChangesMode, ChangesRequest, ItemBody, VersionChange};
 use crate::record::ItemRecord;
+use crate::supervision::Supervision;
 
 /// One read of the feed.
 const CHUNK: ScanLimit = ScanLimit { entries_max: 256, bytes_max: 1 << 20 };
@@ -33,6 +34,7 @@ pub(super) struct Page<'a> {
     /// The reader has been in this partition before.
     goes_on: bool,
     sieve: Option<&'a Sieve>,
+    supervision: &'a Supervision,
     now_seconds: u64,
     started_nanos: u64,
     looked_at: u64,
@@ -77,7 +79,7 @@ impl<'a> Page<'a> {
     pub(super) fn new(
         database: &'a Database,
         request: &ChangesRequest,
-        sieve: Option<&'a Sieve>,
+        (sieve, supervision): (Option<&'a Sieve>, &'a Supervision),
     ) -> Page<'a> {
         let settings = &database.settings.change_feed;
         Page {
@@ -88,6 +90,7 @@ impl<'a> Page<'a> {
             since: request.since,
             goes_on: false,
             sieve,
+            supervision,
             now_seconds: database.now_seconds(),
             started_nanos: database.clock.monotonic_nanos(),
             looked_at: 0,
@@ -106,6 +109,7 @@ impl<'a> Page<'a> {
             let (entries, more) = commits_after(view, reached, CHUNK)?;
             for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key))
             {
+                self.supervision.go_on()?;
                 if self.is_full() {
                     self.more = true;
                     return Ok(reached);
