@@ -8,6 +8,8 @@ use partita_storage::PartitionId;
 use crate::access::Roles;
 use crate::catalog::{Container, PermissionMode, Target};
 use crate::op::Served;
+use crate::query::Tally;
+use crate::supervision::Supervisor;
 use crate::throughput::Demand;
 
 /// The circumstances of one operation, filled in by the door.
@@ -25,6 +27,10 @@ pub struct Context {
     pub range_container_rid: Option<ContainerRid>,
     /// How the request is limited when throughput is short.
     pub demand: Demand,
+    /// A query's limit of time, if it is to be lower than the database's.
+    pub query_millis_max: Option<u64>,
+    /// Who may end it early, or have it wait. None: nobody.
+    pub supervisor: Option<Arc<dyn Supervisor>>,
 }
 
 /// What the caller's credentials allow.
@@ -61,12 +67,14 @@ pub(crate) struct Work<'a> {
     pub(crate) admitted: Vec<PartitionId>,
     /// What its scripts logged.
     pub(crate) log: Option<String>,
+    /// What its queries did, if it is one.
+    pub(crate) tally: Option<Arc<Tally>>,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
         let (usage, parts) = (Usage::default(), Charge::default());
         let (container, served, admitted, log) = (None, None, Vec::new(), None);
-        Work { context, usage, parts, container, served, admitted, log }
+        Work { context, usage, parts, container, served, admitted, log, tally: None }
     }
 }

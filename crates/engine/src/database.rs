@@ -132,7 +132,7 @@ pub struct QuerySettings {
     /// Entries that one partition may look at for a result that cannot be cut into pages before it
     /// is complete (a sort without an index, GROUP BY, DISTINCT). More is an error.
     pub whole_entries_max: u64,
-    /// The same in time.
+    /// The time of any query, above all of one with such a result.
     pub whole_millis_max: u64,
     /// Bytes of rows that a sort may hold. It finds fewer rows at a time when they are larger.
     pub sort_bytes_max: usize,
@@ -166,6 +166,15 @@ pub struct QuerySettings {
     pub inline_quiet_micros: u64,
     /// Bytes of a continuation when the client does not say.
     pub token_bytes_max: usize,
+}
+
+impl QuerySettings {
+    /// The same with no more time for a query. Its pages end early enough to be returned by then.
+    pub fn limited(&self, millis_max: u64) -> QuerySettings {
+        let whole_millis_max = self.whole_millis_max.min(millis_max);
+        let page_millis_max = self.page_millis_max.min(whole_millis_max / 2);
+        QuerySettings { whole_millis_max, page_millis_max, ..self.clone() }
+    }
 }
 
 impl Default for QuerySettings {

@@ -41,6 +41,7 @@ mod record;
 mod resources;
 mod script_runtime;
 mod session;
+mod supervision;
 mod threads;
 mod throughput;
 mod totals;
@@ -68,5 +69,6 @@ pub use script_runtime::{
     HostItem, HostLink, HostPage, HostQuery, HostTarget, HostWrite, Script, ScriptCall, ScriptEnd,
     ScriptHost, ScriptRole, ScriptRuntime, WriteKind,
 };
+pub use supervision::Supervisor;
 pub use throughput::{Demand, HotKey, LargeKey, Meter, Priority, ThroughputMode};
 pub use wait::block_on;

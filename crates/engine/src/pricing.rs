@@ -8,6 +8,7 @@
 //! | replace, upsert of an existing item, patch | both: one version goes, one comes |
 //! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
 //! | page of a query | 2.8, and 0.005 per entry looked at, 0.4 per KB loaded, 0.005 per row |
+//! | evaluation beyond 1 000 steps for an item (JOINs and subqueries that multiply) | 1 per 10 000 steps |
 //! | plan of a query | 1 |
 //! | run of a procedure, or of triggers with a write | 1, and what all its operations cost |
 //! | an item or page that is not there | a read of 1 KB |
@@ -38,6 +39,8 @@ const QUERY: f64 = 2.8;
 const QUERY_ENTRY: f64 = 0.005;
 const QUERY_KB: f64 = 0.4;
 const QUERY_ROW: f64 = 0.005;
+/// A thousand request units for a second of a processor.
+const LONG_STEP: f64 = 0.000_1;
 const METADATA_READ: f64 = 1.0;
 const METADATA_WRITE: f64 = 4.95;
 
@@ -49,7 +52,8 @@ pub(crate) fn charge(usage: &Usage, consistency: Consistency) -> Charge {
         + QUERY * count(usage.queries)
         + QUERY_ENTRY * count(usage.query_entries)
         + QUERY_KB * kilobytes(usage.document_bytes, usage.documents_loaded)
-        + QUERY_ROW * count(usage.rows_evaluated);
+        + QUERY_ROW * count(usage.rows_evaluated)
+        + LONG_STEP * count(usage.long_steps);
     let replicas = match consistency {
         Consistency::Strong | Consistency::BoundedStaleness => 2.0,
         Consistency::Session | Consistency::ConsistentPrefix | Consistency::Eventual => 1.0,
@@ -122,7 +126,9 @@ mod tests {
             ..page
         };
         assert_eq!(price(loaded.clone()), 43.8, "an item is a KB at least");
-        assert_eq!(price(Usage { document_bytes: 200 * 1_024, ..loaded }), 83.8);
+        assert_eq!(price(Usage { document_bytes: 200 * 1_024, ..loaded.clone() }), 83.8);
+        let joined = Usage { long_steps: 10_000_000, ..loaded };
+        assert_eq!(price(joined), 1_043.8, "a second of JOINs");
     }
 
     #[test]

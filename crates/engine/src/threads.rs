@@ -43,6 +43,11 @@ pub(crate) trait Common: Send + Sync + 'static {
     fn enough(&self) -> Enough<Self::Answer>;
 
     fn now_nanos(&self) -> u64;
+
+    /// May a helper thread take part now? If so it says when it is done.
+    fn begin_help(&self) -> bool;
+
+    fn end_help(&self);
 }
 
 /// Tasks under way, as all threads see them.
@@ -162,7 +167,10 @@ trait Shared: Send + Sync {
 
 impl<C: Common> Shared for Round<C> {
     fn help(&self) {
-        self.take_part(None);
+        if self.common.begin_help() {
+            self.take_part(None);
+            self.common.end_help();
+        }
     }
 }
 

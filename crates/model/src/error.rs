@@ -89,6 +89,8 @@ pub enum ErrorKind {
     RetryWith,
     /// The request took longer than it may.
     Timeout,
+    /// The client was gone before the request was done (499): nobody reads this.
+    Cancelled,
     /// Partita does not have this feature (501); the message names it.
     Unsupported,
     /// The server cannot serve now: retry later.
@@ -200,6 +202,11 @@ impl Error {
     /// [`ErrorKind::Timeout`].
     pub fn timeout(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Timeout, message)
+    }
+
+    /// [`ErrorKind::Cancelled`].
+    pub fn cancelled(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Cancelled, message)
     }
 
     /// [`ErrorKind::Unsupported`].

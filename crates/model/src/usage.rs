@@ -33,6 +33,9 @@ pub struct Usage {
     pub document_bytes: u64,
     /// Rows on which a filter or projection was evaluated.
     pub rows_evaluated: u64,
+    /// Steps of evaluation beyond the thousand that an item usually takes: JOINs and subqueries
+    /// that multiply.
+    pub long_steps: u64,
     /// Reads of databases, containers, offers and ranges.
     pub metadata_reads: u64,
     /// Writes of those.
@@ -53,6 +56,7 @@ impl AddAssign<&Usage> for Usage {
         self.documents_loaded += other.documents_loaded;
         self.document_bytes += other.document_bytes;
         self.rows_evaluated += other.rows_evaluated;
+        self.long_steps += other.long_steps;
         self.metadata_reads += other.metadata_reads;
         self.metadata_writes += other.metadata_writes;
     }

@@ -148,6 +148,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::Throttled { bucket: Some(_), .. } => (429, 3212, "TooManyRequests"),
         ErrorKind::RetryWith => (449, 0, "RetryWith"),
         ErrorKind::Timeout => (408, 0, "RequestTimeout"),
+        ErrorKind::Cancelled => (499, 0, "ClientClosedRequest"),
         ErrorKind::Unsupported => (501, 0, "NotImplemented"),
         ErrorKind::Unavailable => (503, 0, "ServiceUnavailable"),
         ErrorKind::Corrupt => (500, 0, "InternalServerError"),
@@ -184,6 +185,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::RangeMoving
         | ErrorKind::LogicalPartitionFull
         | ErrorKind::Timeout
+        | ErrorKind::Cancelled
         | ErrorKind::Unsupported
         | ErrorKind::Corrupt
         | ErrorKind::Internal => None,
@@ -268,6 +270,7 @@ mod tests {
             ErrorKind::Throttled { retry_after_ms: 7, bucket: Some(2) },
             ErrorKind::RetryWith,
             ErrorKind::Timeout,
+            ErrorKind::Cancelled,
             ErrorKind::Unsupported,
             ErrorKind::Unavailable,
             ErrorKind::Corrupt,

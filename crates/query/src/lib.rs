@@ -55,5 +55,5 @@ pub use plan::{
 };
 pub use query::{Columns, Groups, Judge, Query, Row, Run, evaluate};
 pub use run::judge::Seen;
-pub use scope::{Functions, ScopeSettings};
+pub use scope::{Functions, Interrupt, ScopeSettings};
 pub use sortkey::sort_key;

@@ -168,6 +168,11 @@ pub struct Run<'q> {
 }
 
 impl Run<'_> {
+    /// Steps of evaluation that items took beyond the thousand that is usual.
+    pub fn long_steps(&self) -> u64 {
+        self.scope.long_steps()
+    }
+
     /// Begins with an item; None if the query is grouped, so that no item has rows.
     fn begin<'a>(&'a self, item: Option<Document<'a>>) -> Option<Frame<'a>> {
         if self.query.grouping.is_some() {

@@ -17,6 +17,16 @@ use crate::function::Patterns;
 const BUILD_BYTES_MAX: usize = 64 << 20;
 /// About a second of work.
 const STEPS_MAX: u64 = 10_000_000;
+/// Steps between two questions to [`Interrupt`]: a tenth of a millisecond. The first stretch of an
+/// item is all that most items take; it is not counted.
+const STRETCH: u64 = 1_000;
+
+/// Asked now and then, within one item too, whether an evaluation may go on.
+pub trait Interrupt: Send + Sync {
+    /// So many steps are about to be taken. An error ends the evaluation. May take its time, so that
+    /// others go first.
+    fn check(&self, steps: u64) -> Result<()>;
+}
 
 /// Functions that a container's owner wrote, ready to be called.
 pub trait Functions: Send + Sync {
@@ -37,6 +47,8 @@ pub struct ScopeSettings {
     pub functions: Option<Arc<dyn Functions>>,
     /// How many steps of evaluation one item may take, if not as many as is usual.
     pub steps_max: Option<u64>,
+    /// Who may end a long evaluation. None: nobody.
+    pub interrupt: Option<Arc<dyn Interrupt>>,
 }
 
 impl fmt::Debug for ScopeSettings {
@@ -47,6 +59,7 @@ impl fmt::Debug for ScopeSettings {
             .field("random_seed", &self.random_seed)
             .field("functions", &self.functions.is_some())
             .field("steps_max", &self.steps_max)
+            .field("interrupt", &self.interrupt.is_some())
             .finish()
     }
 }
@@ -62,8 +75,14 @@ pub(crate) struct Scope {
     pub(crate) functions: Option<Arc<dyn Functions>>,
     random: Cell<u64>,
     bytes_left: Cell<usize>,
+    interrupt: Option<Arc<dyn Interrupt>>,
     steps_max: u64,
+    /// Steps of this stretch.
     steps_left: Cell<u64>,
+    /// Steps of the item behind this stretch.
+    steps_beyond: Cell<u64>,
+    /// Steps that items took beyond their first stretch, in whole stretches.
+    long_steps: Cell<u64>,
 }
 
 impl Scope {
@@ -77,6 +96,8 @@ impl Scope {
     }
 
     pub(crate) fn of(settings: &ScopeSettings) -> Scope {
+        let steps_max = settings.steps_max.unwrap_or(STEPS_MAX);
+        let first = steps_max.min(STRETCH);
         Scope {
             now_ticks: settings.now_ticks,
             static_now_ticks: settings.static_now_ticks,
@@ -84,15 +105,25 @@ impl Scope {
             functions: settings.functions.clone(),
             random: Cell::new(settings.random_seed),
             bytes_left: Cell::new(BUILD_BYTES_MAX),
-            steps_max: settings.steps_max.unwrap_or(STEPS_MAX),
-            steps_left: Cell::new(settings.steps_max.unwrap_or(STEPS_MAX)),
+            interrupt: settings.interrupt.clone(),
+            steps_max,
+            steps_left: Cell::new(first),
+            steps_beyond: Cell::new(steps_max - first),
+            long_steps: Cell::new(0),
         }
     }
 
     /// Starts the meter anew.
     pub(crate) fn begin_item(&self) {
         self.bytes_left.set(BUILD_BYTES_MAX);
-        self.steps_left.set(self.steps_max);
+        let first = self.steps_max.min(STRETCH);
+        self.steps_left.set(first);
+        self.steps_beyond.set(self.steps_max - first);
+    }
+
+    /// Steps that items took beyond what is usual, since the scope was made.
+    pub(crate) fn long_steps(&self) -> u64 {
+        self.long_steps.get()
     }
 
     /// The next of a sequence of numbers in [0, 1) that the seed decides.
@@ -125,13 +156,80 @@ impl Scope {
 
     /// Counts several steps of work at once.
     pub(crate) fn steps(&self, count: u64) -> Result<()> {
-        let left = self.steps_left.get().checked_sub(count).ok_or_else(|| {
+        match self.steps_left.get().checked_sub(count) {
+            Some(left) => {
+                self.steps_left.set(left);
+                Ok(())
+            }
+            None => self.next_stretch(count),
+        }
+    }
+
+    /// Counts steps that do not fit into the stretch any more, and asks whether to go on.
+    #[cold]
+    fn next_stretch(&self, count: u64) -> Result<()> {
+        let lacking = count.saturating_sub(self.steps_left.get());
+        let beyond = self.steps_beyond.get();
+        let taken = lacking.next_multiple_of(STRETCH).min(beyond);
+        self.long_steps.set(self.long_steps.get() + taken);
+        self.steps_beyond.set(beyond - taken);
+        let left = taken.checked_sub(lacking).ok_or_else(|| {
             Error::bad_request(
                 "The query asks for too much work on one item: its JOINs and subqueries multiply \
                  to too many rows. Make them narrower.",
             )
         })?;
         self.steps_left.set(left);
-        Ok(())
+        self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check(taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Lets so many stretches pass.
+    struct Patience(AtomicU64);
+
+    impl Interrupt for Patience {
+        fn check(&self, _steps: u64) -> Result<()> {
+            let left = self.0.load(Ordering::Relaxed).checked_sub(1);
+            let left = left.ok_or_else(|| Error::timeout("enough"))?;
+            self.0.store(left, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    fn scope(steps_max: u64, stretches: u64) -> Scope {
+        let interrupt: Arc<dyn Interrupt> = Arc::new(Patience(AtomicU64::new(stretches)));
+        Scope::of(&ScopeSettings {
+            steps_max: Some(steps_max),
+            interrupt: Some(interrupt),
+            ..ScopeSettings::default()
+        })
+    }
+
+    #[test]
+    fn steps_beyond_the_usual_are_counted_and_their_sum_is_limited() {
+        let scope = scope(5_500, 1_000);
+        (0..1_000).for_each(|_| scope.step().unwrap());
+        assert_eq!(scope.long_steps(), 0, "most items take no more");
+        scope.step().unwrap();
+        assert_eq!(scope.long_steps(), 1_000);
+        scope.steps(2_000).unwrap();
+        assert_eq!(scope.long_steps(), 3_000);
+        scope.begin_item();
+        scope.steps(5_500).unwrap();
+        assert_eq!(scope.long_steps(), 7_500);
+        assert!(scope.step().unwrap_err().message.contains("too much work on one item"));
+    }
+
+    #[test]
+    fn an_evaluation_is_ended_within_an_item() {
+        let scope = scope(1_000_000, 3);
+        let steps = (0..).take_while(|_| scope.step().is_ok()).count();
+        assert_eq!(steps, 4_000);
     }
 }

@@ -175,6 +175,7 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         | ErrorKind::Throttled { .. }
         | ErrorKind::RetryWith
         | ErrorKind::Timeout
+        | ErrorKind::Cancelled
         | ErrorKind::Unavailable
         | ErrorKind::Corrupt
         | ErrorKind::Internal => return None,

@@ -54,8 +54,10 @@ impl Database {
         let container = self.item_container(work, path)?.container;
         let area = area(&container, &request.scope)?;
         self.check_mode(&container, request)?;
+        let millis_max = self.settings.query.whole_millis_max;
+        let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
         let query = request.query.as_ref();
-        let sieve = query.map(|query| self.sieve(&container, query)).transpose()?;
+        let sieve = query.map(|query| self.sieve(&container, query, &supervision)).transpose()?;
         let after = match &request.from {
             ChangesFrom::Etag(etag) => Some(Position::parse(etag)?),
             ChangesFrom::Beginning | ChangesFrom::Now => None,
@@ -65,10 +67,11 @@ impl Database {
             self.admit_once(work, partition)?;
         }
         work.usage.reads = 1;
-        let mut page = Page::new(self, request, sieve.as_ref());
+        let mut page = Page::new(self, request, (sieve.as_ref(), &supervision));
         let mut asked = Vec::with_capacity(parts.len());
         let mut shares = Vec::with_capacity(parts.len());
         let mut next = request.listen.then(NextChange::default);
+        let mut ended = Ok(());
         for (partition, epks) in parts {
             if let Some(next) = next.as_mut() {
                 next.listen(&partition.bell);
@@ -85,14 +88,23 @@ impl Database {
             };
             let part = Part::new(&container, &pieces, &area.only);
             let before = page.changes.len();
-            let (end, reached) = (view.lsn(), page.walk(&part, &*view)?);
-            asked.push(Asked { partition, epks, end, reached });
+            let (end, walked) = (view.lsn(), page.walk(&part, &*view));
             shares.push(Share { partition, weight: (1 + page.changes.len() - before) as f64 });
+            match walked {
+                Ok(reached) => asked.push(Asked { partition, epks, end, reached }),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
         }
+        // Also a read that was ended in its midst pays for what it did.
         work.usage.entries_scanned = page.changes.len() as u64;
         work.usage.read_bytes = page.loaded_bytes;
+        work.usage.long_steps = supervision.long_steps();
         let charge = pricing::charge(&work.usage, self.consistency(work.context));
         self.settle_shares(work, charge, &shares, None);
+        ended?;
         let etag = Position::after_page(after.as_ref(), &asked, &container.former_ranges);
         let (changes, etag) = (page.changes, etag.to_string());
         Ok(Outcome::Changes { changes, etag, more: page.more, next })

@@ -18,6 +18,7 @@ use crate::feed::{self, Change, Kind};
 use crate::keys::{self, ItemKey};
 use crate::op::{ChangedItem, ChangesMode, ChangesRequest, ItemBody, VersionChange};
 use crate::record::ItemRecord;
+use crate::supervision::Supervision;
 
 /// One read of the feed.
 const CHUNK: ScanLimit = ScanLimit { entries_max: 256, bytes_max: 1 << 20 };
@@ -32,6 +33,7 @@ pub(super) struct Page<'a> {
     /// Nothing that changed until then, in Unix seconds.
     since: Option<u64>,
     sieve: Option<&'a Sieve>,
+    supervision: &'a Supervision,
     now_seconds: u64,
     started_nanos: u64,
     looked_at: u64,
@@ -85,7 +87,7 @@ impl<'a> Page<'a> {
     pub(super) fn new(
         database: &'a Database,
         request: &ChangesRequest,
-        sieve: Option<&'a Sieve>,
+        (sieve, supervision): (Option<&'a Sieve>, &'a Supervision),
     ) -> Page<'a> {
         let settings = &database.settings.change_feed;
         Page {
@@ -95,6 +97,7 @@ impl<'a> Page<'a> {
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
             since: request.since,
             sieve,
+            supervision,
             now_seconds: database.now_seconds(),
             started_nanos: database.clock.monotonic_nanos(),
             looked_at: 0,
@@ -113,6 +116,7 @@ impl<'a> Page<'a> {
             let (entries, more) = commits_after(view, reached, CHUNK)?;
             for commit in entries.chunk_by(|a, b| keys::feed_lsn(&a.key) == keys::feed_lsn(&b.key))
             {
+                self.supervision.go_on()?;
                 if self.is_full() {
                     self.more = true;
                     return Ok(reached);

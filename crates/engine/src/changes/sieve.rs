@@ -9,13 +9,15 @@
 //! before it as well: then either of the two that passes has the change told.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use partita_model::{Document, Error, Lsn, Result, with_lsn};
-use partita_query::{Facts, Query, ScopeSettings};
+use partita_query::{Facts, Interrupt, Query, ScopeSettings};
 
 use crate::catalog::Container;
 use crate::database::Database;
 use crate::op::{ChangesQuery, ItemBody};
+use crate::supervision::Supervision;
 
 /// What a query sees of an item that was deleted.
 const NOTHING: &str = "{}";
@@ -34,7 +36,12 @@ pub(super) struct Passed {
 }
 
 impl Database {
-    pub(super) fn sieve(&self, container: &Container, query: &ChangesQuery) -> Result<Sieve> {
+    pub(super) fn sieve(
+        &self,
+        container: &Container,
+        query: &ChangesQuery,
+        supervision: &Arc<Supervision>,
+    ) -> Result<Sieve> {
         let ChangesQuery { text, parameters, previous } = query;
         let computed = &container.definition.computed_properties;
         let query = Query::parse(text, parameters, computed)?;
@@ -44,7 +51,9 @@ impl Database {
                  nothing else: {what} is not supported there."
             )));
         }
+        let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(supervision);
         let scope = self.query_scope(container, &query)?;
+        let scope = ScopeSettings { interrupt: Some(interrupt), ..scope };
         Ok(Sieve { query, scope, previous: *previous })
     }
 }

@@ -116,6 +116,8 @@ pub struct LeafReport {
     pub document_bytes: u64,
     /// Items on which the query was evaluated.
     pub rows_evaluated: u64,
+    /// Steps of evaluation beyond the thousand that an item usually takes.
+    pub long_steps: u64,
     pub rows_out: u64,
     /// Items among those loaded that an index would have spared, and their bytes: a scan took less
     /// time, but nobody pays more for that.
@@ -137,6 +139,7 @@ impl LeafReport {
             documents_loaded: paid(self.documents_loaded),
             document_bytes: self.document_bytes.saturating_sub(self.spared_bytes),
             rows_evaluated: paid(self.rows_evaluated),
+            long_steps: self.long_steps,
             ..Usage::default()
         }
     }
@@ -151,6 +154,7 @@ impl LeafReport {
         self.documents_loaded += later.documents_loaded;
         self.document_bytes += later.document_bytes;
         self.rows_evaluated += later.rows_evaluated;
+        self.long_steps += later.long_steps;
         self.rows_out += later.rows_out;
         self.spared_documents += later.spared_documents;
         self.spared_bytes += later.spared_bytes;

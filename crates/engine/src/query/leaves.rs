@@ -24,11 +24,14 @@ use super::cursor::Unit;
 use super::leaf::{Budget, End, Leaf};
 use super::places::{LeafRow, PlaceList, Position};
 use super::scheduler;
+use super::tally::Tally;
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::QuerySettings;
 use crate::op::{LeafReport, PlanHint};
+use crate::supervision::Supervision;
 use crate::threads::{Common, Enough, Watch};
+use crate::throughput::Debit;
 
 /// What is asked of every unit.
 #[derive(Clone, Copy)]
@@ -118,11 +121,14 @@ pub(super) struct Asked {
     cache: Arc<ResultCache>,
     started_nanos: u64,
     now_seconds: u64,
+    supervision: Arc<Supervision>,
+    tally: Option<Arc<Tally>>,
+    debit: Option<Debit>,
 }
 
 impl Asked {
     fn new(job: &Job<'_>, question: Question) -> Asked {
-        let Budget { settings, started_nanos, now_seconds, .. } = job.budget;
+        let Budget { settings, started_nanos, now_seconds, supervision, .. } = job.budget;
         Asked {
             question,
             container: Arc::clone(job.container),
@@ -136,6 +142,9 @@ impl Asked {
             cache: Arc::clone(&job.cache),
             started_nanos,
             now_seconds,
+            supervision: Arc::clone(supervision),
+            tally: job.tally.clone(),
+            debit: job.debit,
         }
     }
 }
@@ -159,7 +168,7 @@ impl Common for Asked {
         let random_seed = self.scope.random_seed.wrapping_add(u64::from(partition.range_id) << 32);
         let scope = ScopeSettings { random_seed, ..self.scope.clone() };
         let places = std::mem::take(&mut task.places);
-        let leaf = Leaf {
+        let mut leaf = Leaf {
             container: &self.container,
             partition,
             view: &*task.view,
@@ -180,10 +189,21 @@ impl Common for Asked {
                 started_nanos: self.started_nanos,
                 now_seconds: self.now_seconds,
                 watch,
+                supervision: &self.supervision,
             },
             report,
+            debit: self.debit,
+            owed_cents: 0,
         };
-        let answer = reply(leaf, task.after.as_ref(), places, self.question)?;
+        let answered = reply(&mut leaf, task.after.as_ref(), places, self.question);
+        leaf.report.long_steps = leaf.run.long_steps();
+        if answered.is_err() {
+            leaf.report.entries_scanned += self.supervision.take_lost();
+        }
+        if let Some(tally) = &self.tally {
+            tally.add(leaf.report.range_id, &leaf.report.usage(), leaf.owed_cents);
+        }
+        let answer = Answer { report: leaf.report, ..answered? };
         let view = answer.places.is_some().then_some(task.view);
         Ok(Answer { view, ..answer })
     }
@@ -204,11 +224,19 @@ impl Common for Asked {
     fn now_nanos(&self) -> u64 {
         self.clock.monotonic_nanos()
     }
+
+    fn begin_help(&self) -> bool {
+        self.supervision.begin_help()
+    }
+
+    fn end_help(&self) {
+        self.supervision.end_help();
+    }
 }
 
-/// One unit's answer, without the view.
+/// One unit's answer, without the view and the report.
 fn reply(
-    mut leaf: Leaf<'_>,
+    leaf: &mut Leaf<'_>,
     after: Option<&Position>,
     wanted: PlaceList,
     question: Question,
@@ -226,14 +254,14 @@ fn reply(
             leaf.want = want;
             match leaf.places(after)? {
                 Some((found, ended)) => (places, end) = (Some(found), ended),
-                None => (rows, end) = rows_of(&mut leaf, after, want, bytes_max)?,
+                None => (rows, end) = rows_of(leaf, after, want, bytes_max)?,
             }
         }
         Question::Rows { want, bytes_max, .. } => {
-            (rows, end) = rows_of(&mut leaf, after, want, bytes_max)?;
+            (rows, end) = rows_of(leaf, after, want, bytes_max)?;
         }
     }
-    Ok(Answer { rows, places, rows_at, view: None, end, groups, report: leaf.report })
+    Ok(Answer { rows, places, rows_at, view: None, end, groups, report: LeafReport::default() })
 }
 
 fn rows_of(

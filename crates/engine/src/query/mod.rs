@@ -25,6 +25,7 @@ mod prepared;
 mod route;
 mod scheduler;
 mod stream;
+mod tally;
 mod token;
 
 pub(crate) use self::route::{Area, area};
@@ -34,7 +35,8 @@ use std::sync::{Arc, LazyLock};
 
 use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
 use partita_query::{
-    IndexSpec, PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate, index_metrics, plan,
+    IndexSpec, Interrupt, PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate,
+    index_metrics, plan,
 };
 use partita_storage::Snapshot;
 
@@ -42,6 +44,7 @@ pub(crate) use self::cache::ResultCache;
 pub(crate) use self::leaves::Inside;
 pub(crate) use self::prepared::PreparedQueries;
 pub(crate) use self::scheduler::{Attempt, Scheduler};
+pub(crate) use self::tally::Tally;
 
 use self::compact::Doubt;
 use self::cursor::{Cursor, Progress};
@@ -59,6 +62,8 @@ use crate::op::{
     QueryRequest, Scope,
 };
 use crate::pricing;
+use crate::supervision::Supervision;
+use crate::throughput::Debit;
 
 /// How often a page is begun when the indexing policy changes under it.
 const BEGUN_MAX: usize = 5;
@@ -90,6 +95,8 @@ struct Job<'a> {
     cache: Arc<ResultCache>,
     /// None: the query has all the time of its page.
     attempt: Option<&'a Attempt>,
+    tally: Option<Arc<Tally>>,
+    debit: Option<Debit>,
 }
 
 impl<'a> Job<'a> {
@@ -98,7 +105,7 @@ impl<'a> Job<'a> {
         container: &'a Arc<Container>,
         request: &'a QueryRequest,
         (query, area): (&'a Query, Area),
-        settings: &'a QuerySettings,
+        (settings, supervision): (&'a QuerySettings, &'a Arc<Supervision>),
         inside: Option<&'a Inside>,
     ) -> Job<'a> {
         Job {
@@ -106,13 +113,14 @@ impl<'a> Job<'a> {
             container,
             request,
             query,
-            scope: ScopeSettings::default(),
+            scope: interrupted(supervision),
             budget: Budget {
                 settings,
                 clock: &*database.clock,
                 started_nanos: database.clock.monotonic_nanos(),
                 now_seconds: database.now_seconds(),
                 watch: None,
+                supervision,
             },
             area: area.range,
             only: area.only,
@@ -123,8 +131,16 @@ impl<'a> Job<'a> {
                 None => Arc::clone(&database.cache),
             },
             attempt: None,
+            tally: None,
+            debit: None,
         }
     }
+}
+
+/// The surroundings of evaluations that may be ended.
+fn interrupted(supervision: &Arc<Supervision>) -> ScopeSettings {
+    let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(supervision);
+    ScopeSettings { interrupt: Some(interrupt), ..ScopeSettings::default() }
 }
 
 impl Job<'_> {
@@ -173,8 +189,8 @@ impl Database {
     }
 
     /// Runs something that reads a container by its indexes, again if the indexing policy changes
-    /// meanwhile. Its failure is charged to the partition that was asked first, unless an attempt
-    /// was given up.
+    /// meanwhile. Its failure is charged to the partitions that were asked, unless an attempt was
+    /// given up.
     pub(crate) fn with_policy<T>(
         &self,
         work: &mut Work<'_>,
@@ -182,6 +198,8 @@ impl Database {
         attempt: Option<&Attempt>,
         mut run: impl FnMut(&mut Work<'_>, &Arc<Container>) -> Result<T>,
     ) -> Result<T> {
+        // An attempt leaves nothing behind.
+        work.tally = attempt.is_none().then(Arc::default);
         let mut begun = 1;
         let result = loop {
             let container = match self.item_container(work, path) {
@@ -230,11 +248,16 @@ impl Database {
         {
             return Err(attempt.give_up());
         }
-        let settings = self.query_settings(inside);
-        let mut job = Job::new(self, container, request, (query, area), &settings, inside);
-        job.scope = self.query_scope(container, query)?;
+        let settings = self.query_settings(work, inside);
+        let supervision = self.supervision(work, started_nanos, settings.whole_millis_max);
+        let limits = (&*settings, &supervision);
+        let mut job = Job::new(self, container, request, (query, area), limits, inside);
+        let interrupt = job.scope.interrupt.take();
+        job.scope = ScopeSettings { interrupt, ..self.query_scope(container, query)? };
         job.budget.started_nanos = started_nanos;
         job.attempt = attempt;
+        job.tally = work.tally.clone();
+        job.debit = inside.is_none().then(|| self.debit(work)).flatten();
         let routed_nanos = self.clock.monotonic_nanos();
         let page = job.run(work, filter);
         if let Some(attempt) = attempt
@@ -259,12 +282,25 @@ impl Database {
         Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
     }
 
-    /// The limits of a query; inside a transaction it has no more time than that.
-    fn query_settings(&self, inside: Option<&Inside>) -> Cow<'_, QuerySettings> {
-        match inside {
-            Some(inside) => Cow::Owned(inside.limited(&self.settings.query)),
-            None => Cow::Borrowed(&self.settings.query),
+    /// The limits of a query; inside a transaction it has no more time than that, and it may have
+    /// less than the database's.
+    fn query_settings(&self, work: &Work<'_>, inside: Option<&Inside>) -> Cow<'_, QuerySettings> {
+        match (inside, work.context.query_millis_max) {
+            (Some(inside), _) => Cow::Owned(inside.limited(&self.settings.query)),
+            (None, Some(millis)) => Cow::Owned(self.settings.query.limited(millis)),
+            (None, None) => Cow::Borrowed(&self.settings.query),
         }
+    }
+
+    /// Who may end an operation that began then.
+    pub(crate) fn supervision(
+        &self,
+        work: &Work<'_>,
+        started_nanos: u64,
+        millis_max: u64,
+    ) -> Arc<Supervision> {
+        let supervisor = work.context.supervisor.clone();
+        Supervision::new(supervisor, &self.clock, started_nanos, millis_max)
     }
 
     /// A page of all items in a part of a container, possibly inside a transaction: those of a
@@ -282,8 +318,12 @@ impl Database {
         let scope = scope.clone();
         let request = QueryRequest { scope, page, explain: false, ..QueryRequest::new(ALL_ITEMS) };
         let area = area(container, &request.scope)?;
-        let settings = self.query_settings(inside);
-        let mut job = Job::new(self, container, &request, (query, area), &settings, inside);
+        let settings = self.query_settings(work, inside);
+        let started_nanos = self.clock.monotonic_nanos();
+        let supervision = self.supervision(work, started_nanos, settings.whole_millis_max);
+        let limits = (&*settings, &supervision);
+        let mut job = Job::new(self, container, &request, (query, area), limits, inside);
+        job.tally = work.tally.clone();
         let page = job.run(work, &PartitionFilter::All)?;
         if inside.is_none() {
             job.note_served(work)?;
@@ -381,7 +421,9 @@ impl Job<'_> {
             self.scope.static_now_ticks = before.started_ticks;
         }
         if !facts.has_from {
-            page.rows = evaluate(self.query, &[], &self.scope)?;
+            let rows = evaluate(self.query, &[], &self.scope);
+            work.usage.long_steps += self.budget.supervision.long_steps();
+            page.rows = rows?;
             page.bytes = page.rows.iter().map(String::len).sum();
             return Ok(page);
         }

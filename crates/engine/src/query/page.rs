@@ -180,7 +180,7 @@ impl Page {
             if round.done || self.window.take == 0 {
                 return Ok(());
             }
-            if self.is_full() || round.tired || job.budget.page_time_is_over() {
+            if self.is_full() || round.tired || job.budget.page_time_is_over()? {
                 self.cursor = stream.cursor();
                 return Ok(());
             }

@@ -14,6 +14,8 @@
 //!
 //! The partitions that were asked pay for a page, each for what it did.
 
+use std::sync::Arc;
+
 use partita_model::{
     EpkRange, Error, ErrorKind, KeyPart, PartitionKey, PartitionKeyHeader, Result, Usage,
 };
@@ -21,6 +23,7 @@ use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
 
 use super::Job;
 use super::cursor::Unit;
+use super::tally::Spent;
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::database::Database;
@@ -219,19 +222,38 @@ impl Job<'_> {
 }
 
 impl Database {
-    /// A query that failed after it had begun is for the partition that was asked first. One that
-    /// was not admitted costs nothing.
+    /// A query that failed after it had begun costs what was done for it in each partition until
+    /// then; what it costs in itself is for the one that was asked first. One that was not admitted
+    /// costs nothing.
     pub(super) fn settle_failed(&self, work: &mut Work<'_>, error: &Error) {
         if matches!(error.kind, ErrorKind::Throttled { .. }) {
             work.usage = Usage::default();
             return;
         }
         let Some(container) = &work.container else { return };
+        let container = Arc::clone(container);
+        let consistency = self.consistency(work.context);
         let asked = work.admitted.first();
         let asked = container.partitions.iter().find(|partition| asked == Some(&partition.id));
-        if let Some(partition) = asked {
-            let charge = pricing::charge(&work.usage, self.consistency(work.context));
-            self.settle(work, partition, charge, None);
+        let weight = pricing::charge(&work.usage, consistency).0;
+        let mut shares: Vec<Share<'_>> =
+            asked.map(|partition| Share { partition, weight }).into_iter().collect();
+        let spent = work.tally.as_ref().map(|tally| tally.spent()).unwrap_or_default();
+        for Spent { range_id, usage, .. } in &spent {
+            work.usage += usage;
+            let weight = pricing::charge(usage, consistency).0;
+            match shares.iter_mut().find(|share| share.partition.range_id == *range_id) {
+                Some(share) => share.weight += weight,
+                None => {
+                    let mut partitions = container.partitions.iter();
+                    let asked = partitions.find(|partition| partition.range_id == *range_id);
+                    shares.extend(asked.map(|partition| Share { partition, weight }));
+                }
+            }
+        }
+        if !shares.is_empty() {
+            let charge = pricing::charge(&work.usage, consistency);
+            self.settle_shares(work, charge, &shares, None);
         }
     }
 }

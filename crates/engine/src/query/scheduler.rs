@@ -185,7 +185,12 @@ pub(super) fn run(job: &Job<'_>, asked: Asked, tasks: Vec<Task>) -> Result<Vec<A
     round.take_part(Some(&watch));
     // Others wait for the thread of an attempt: it does not wait for one that is held up.
     let wait = |_| Duration::from_micros(settings.inline_micros);
-    let is_done = round.is_done_within(job.attempt.map_or(Duration::MAX, wait));
+    let is_done = round.is_done_within(job.attempt.map_or(Duration::ZERO, wait));
+    if !is_done && job.attempt.is_none() {
+        job.budget.supervision.wait_for_help(&mut || {
+            round.is_done_within(Duration::MAX);
+        });
+    }
     match job.attempt {
         Some(attempt) if !is_done || attempt.is_given_up() => Err(attempt.give_up()),
         Some(_) | None => round.answers(),

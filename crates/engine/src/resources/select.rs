@@ -5,12 +5,15 @@
 //! many rows were delivered: resources that come and go in between shift the rest, as in any list
 //! without an order.
 
+use std::sync::Arc;
+
 use partita_model::{Error, Result, Value};
-use partita_query::{Query, ScopeSettings, evaluate};
+use partita_query::{Interrupt, Query, ScopeSettings, evaluate};
 
 use super::{EVERYTHING, PAGE_RESOURCES_DEFAULT, PAGE_RESOURCES_MAX, invalid_continuation};
 use crate::context::Work;
 use crate::database::Database;
+use crate::supervision::Supervision;
 use crate::op::{EncryptionKeyOp, Op, Outcome, PageRequest, PermissionOp, ScriptOp, UserOp};
 
 /// What a continuation begins with; the rest is a number of rows.
@@ -35,7 +38,13 @@ impl Database {
         let of = self.list_everything(work, list)?;
         let texts: Vec<String> = resources(list, &of).iter().map(Value::to_json).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let rows = evaluate(query, &texts, &ScopeSettings::default())?;
+        let millis_max = self.settings.query.whole_millis_max;
+        let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
+        let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(&supervision);
+        let scope = ScopeSettings { interrupt: Some(interrupt), ..ScopeSettings::default() };
+        let rows = evaluate(query, &texts, &scope);
+        work.usage.long_steps += supervision.long_steps();
+        let rows = rows?;
         let rows_max =
             request.items_max.unwrap_or(PAGE_RESOURCES_DEFAULT).clamp(1, PAGE_RESOURCES_MAX);
         let until = delivered.saturating_add(rows_max);

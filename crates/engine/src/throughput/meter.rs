@@ -157,19 +157,26 @@ impl Meter {
         admitted
     }
 
-    /// Counts what a request cost. `limited`: and charges it to the budget.
+    /// Charges the budget for a request that still runs.
+    pub(super) fn owe(&self, now: u64, cents: u64, demand: Demand) {
+        if let Some(budget) = &*self.budget.load() {
+            budget.charge(now, demand, cents as f64 / CENTS_PER_RU);
+        }
+    }
+
+    /// Counts what a request cost. `limited`: and charges the budget what it does not owe already.
     pub(super) fn charge(
         &self,
         now: u64,
         cents: u64,
-        limited: Option<Demand>,
+        limited: Option<(Demand, u64)>,
         key: Option<(&Epk, &PartitionKey)>,
     ) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.window.add(now, cents);
         let before = self.cents.fetch_add(cents, Ordering::Relaxed);
-        if let (Some(demand), Some(budget)) = (limited, &*self.budget.load()) {
-            budget.charge(now, demand, cents as f64 / CENTS_PER_RU);
+        if let Some((demand, cents)) = limited {
+            self.owe(now, cents, demand);
         }
         let samples = (before + cents) / SAMPLE_CENTS - before / SAMPLE_CENTS;
         if let (1.., Some((epk, key)), Ok(mut hot)) = (samples, key, self.hot.try_lock()) {
@@ -246,7 +253,7 @@ mod tests {
     fn who_had_to_refuse_requests_was_asked_for_more_than_it_gave() {
         let meter = Meter::new();
         meter.set_budget(Some(Arc::new(Budget::new(0, 10.0, &[]))));
-        meter.charge(0, 60_000, Some(Demand::default()), None);
+        meter.charge(0, 60_000, Some((Demand::default(), 60_000)), None);
         assert_eq!(meter.demand_last_minute(SECOND), 10.0);
         assert!(meter.admit(SECOND, Demand::default()).is_err());
         assert_eq!(meter.demand_last_minute(SECOND), 20.0);

@@ -2,7 +2,8 @@
 //!
 //! Every partition has a [`Meter`]. A request is *admitted* to the partitions that it is about to
 //! ask, or refused with the time after which it would be admitted; when it is done, each partition
-//! is *charged* what the request cost there. The charges of all partitions add up to the charge of
+//! is *charged* what the request cost there. A query may run for long: what it costs for sure is
+//! *owed* by its partitions while it runs, so that those who come meanwhile are admitted by that. The charges of all partitions add up to the charge of
 //! the reply, to the hundredth.
 //!
 //! `limit.rs` is the arithmetic of a rate limit, `budget.rs` what a partition may use, `assign.rs`
@@ -19,7 +20,9 @@ mod meter;
 mod quota;
 mod window;
 
-use partita_model::{Charge, Epk, Error, ErrorKind, PartitionKey, Result};
+use partita_model::{
+    Charge, Clock, Consistency, Epk, Error, ErrorKind, PartitionKey, Result, Usage,
+};
 
 pub(crate) use assign::{Budgets, slot_count};
 pub use budget::{Demand, Priority};
@@ -30,6 +33,7 @@ pub(crate) use quota::Home;
 use crate::catalog::Partition;
 use crate::context::Work;
 use crate::database::Database;
+use crate::pricing;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -43,6 +47,25 @@ pub enum ThroughputMode {
     Off,
     #[default]
     Enforced,
+}
+
+/// How a query's partitions are charged while it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Debit {
+    demand: Demand,
+    consistency: Consistency,
+}
+
+impl Debit {
+    /// The price of this, in hundredths.
+    pub(crate) fn cents(self, usage: &Usage) -> u64 {
+        cents(pricing::charge(usage, self.consistency).0)
+    }
+
+    /// Has a partition's limit know of it. Told, and counted, is all of it when the query is done.
+    pub(crate) fn charge(self, partition: &Partition, clock: &dyn Clock, cents: u64) {
+        partition.meter.owe(clock.monotonic_nanos(), cents, self.demand);
+    }
 }
 
 /// What one partition did for a request.
@@ -73,6 +96,13 @@ impl Database {
         self.admit(work, partition)?;
         work.admitted.push(partition.id);
         Ok(())
+    }
+
+    /// How partitions are charged while a request runs, if they are limited.
+    pub(crate) fn debit(&self, work: &Work<'_>) -> Option<Debit> {
+        let (demand, consistency) = (work.context.demand, self.consistency(work.context));
+        let enforced = self.settings.throughput == ThroughputMode::Enforced;
+        enforced.then_some(Debit { demand, consistency })
     }
 
     /// Charges a partition what a request cost.
@@ -114,7 +144,8 @@ impl Database {
         key: Option<(&Epk, &PartitionKey)>,
     ) {
         let enforced = self.settings.throughput == ThroughputMode::Enforced;
-        let limited = enforced.then_some(work.context.demand);
+        let owed = || work.tally.as_ref().map_or(0, |t| t.take_owed_cents(partition.range_id));
+        let limited = enforced.then(|| (work.context.demand, cents.saturating_sub(owed())));
         partition.meter.charge(self.clock.monotonic_nanos(), cents, limited, key);
     }
 }

@@ -40,8 +40,9 @@ fn bind_from<'a>(
     frame: &mut Frame<'a>,
     f: Each<'_, 'a>,
 ) -> Flow {
+    // Counted at every level: a JOIN over many elements has its price also if none is left of them.
+    frame.scope.step()?;
     let Some(source) = query.sources.get(at) else {
-        frame.scope.step()?;
         return match filter {
             Some(filter) if !eval::is_true(filter, frame)? => GO_ON,
             _ => f(frame),

@@ -247,6 +247,7 @@ fn is_the_servers(kind: &ErrorKind) -> bool {
             | ErrorKind::Unavailable
             | ErrorKind::RetryWith
             | ErrorKind::Timeout
+            | ErrorKind::Cancelled
     )
 }
 

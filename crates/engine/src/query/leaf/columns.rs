@@ -393,7 +393,7 @@ pub(super) fn rows(
         if let ControlFlow::Break(is_done) = flow {
             return Ok(if is_last && is_done { End::Exhausted } else { End::Stopped });
         }
-        if !is_last && leaf.page_is_over() {
+        if !is_last && leaf.page_is_over()? {
             return Ok(End::OutOfBudget(Position::Rid { rid: last, row: ALL_ROWS }));
         }
         size = (size * 2).min(BATCH_MAX);

@@ -76,7 +76,9 @@ pub(super) fn rows(
                 return Ok(if is_end { End::Exhausted } else { End::Stopped });
             }
         }
-        if let (false, true, Some(rid)) = (is_last, leaf.page_is_over(), batch.last()) {
+        if let (false, Some(rid)) = (is_last, batch.last())
+            && leaf.page_is_over()?
+        {
             return Ok(End::OutOfBudget(Position::Rid { rid: *rid, row: ALL_ROWS }));
         }
     }

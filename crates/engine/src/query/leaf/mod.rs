@@ -38,8 +38,9 @@ mod statistics;
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use partita_model::{Clock, EpkRange, Error, KeyPart, Result};
+use partita_model::{Clock, EpkRange, Error, KeyPart, Result, Usage};
 use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
@@ -57,7 +58,9 @@ use crate::index;
 use crate::keys;
 use crate::op::{IndexUse, LeafReport, PlanHint};
 use crate::record::SeenItem;
+use crate::supervision::Supervision;
 use crate::threads::Watch;
+use crate::throughput::Debit;
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,6 +102,9 @@ pub(super) struct Leaf<'a> {
     pub(super) want: usize,
     pub(super) budget: Budget<'a>,
     pub(super) report: LeafReport,
+    /// How its partition's limit is charged while it runs. None: it is not.
+    pub(super) debit: Option<Debit>,
+    pub(super) owed_cents: u64,
 }
 
 /// How far a leaf may go.
@@ -111,36 +117,33 @@ pub(super) struct Budget<'a> {
     pub(super) now_seconds: u64,
     /// Told the time at every look at the clock. If it says so, the time is over.
     pub(super) watch: Option<&'a Watch<'a>>,
+    /// Asked at every look at the clock.
+    pub(super) supervision: &'a Arc<Supervision>,
 }
 
 impl Budget<'_> {
     /// Has the page taken its time?
-    pub(super) fn page_time_is_over(&self) -> bool {
-        self.elapsed_millis() >= self.settings.page_millis_max
+    pub(super) fn page_time_is_over(&self) -> Result<bool> {
+        self.supervision.go_on()?;
+        let now_nanos = self.clock.monotonic_nanos();
+        let is_late = self.watch.is_some_and(|watch| watch(now_nanos));
+        Ok(is_late || self.millis_until(now_nanos) >= self.settings.page_millis_max)
     }
 
     /// Has the page taken a good part of its time?
     pub(super) fn page_time_is_short(&self) -> bool {
-        self.elapsed_millis() >= self.settings.page_millis_max / 4
+        self.millis_until(self.clock.monotonic_nanos()) >= self.settings.page_millis_max / 4
     }
 
     /// Fails when a result that is worth nothing in parts has taken too long.
     pub(super) fn check_whole_time(&self) -> Result<()> {
-        if self.elapsed_millis() < self.settings.whole_millis_max {
-            return Ok(());
-        }
-        Err(Error::timeout(format!(
-            "The query needs all of its items before it can return anything, and did not get \
-             through them in {} ms. Narrow its filter, or add an index that has its order.",
-            self.settings.whole_millis_max
-        )))
+        self.supervision.go_on()?;
+        let now_nanos = self.clock.monotonic_nanos();
+        let is_late = self.watch.is_some_and(|watch| watch(now_nanos));
+        self.supervision.check_time(if is_late { u64::MAX } else { now_nanos })
     }
 
-    fn elapsed_millis(&self) -> u64 {
-        let now_nanos = self.clock.monotonic_nanos();
-        if self.watch.is_some_and(|watch| watch(now_nanos)) {
-            return u64::MAX;
-        }
+    fn millis_until(&self, now_nanos: u64) -> u64 {
         now_nanos.saturating_sub(self.started_nanos) / 1_000_000
     }
 }
@@ -302,15 +305,39 @@ impl<'a> Leaf<'a> {
     }
 
     /// Has this leaf done its share of a page?
-    fn page_is_over(&self) -> bool {
-        self.has_seen_its_share() || self.budget.page_time_is_over()
+    fn page_is_over(&mut self) -> Result<bool> {
+        self.owe();
+        Ok(self.has_seen_its_share() || self.budget.page_time_is_over()?)
     }
 
-    /// The same, with a look at the clock at every so many entries only.
-    fn page_is_over_every(&self, entries: u64) -> bool {
-        self.has_seen_its_share()
-            || self.report.entries_scanned.is_multiple_of(entries)
-                && self.budget.page_time_is_over()
+    /// The same, with a look at the clock at every so many entries only, and after items that took
+    /// long.
+    fn page_is_over_every(&mut self, entries: u64) -> Result<bool> {
+        if self.has_seen_its_share() {
+            return Ok(true);
+        }
+        Ok(self.is_time_to_look(entries) && self.page_is_over()?)
+    }
+
+    fn is_time_to_look(&self, entries: u64) -> bool {
+        self.report.entries_scanned.is_multiple_of(entries)
+            || self.run.long_steps() > self.report.long_steps
+    }
+
+    /// Has the partition's limit know what this leaf costs for sure, as far as it has come. Of rows
+    /// that is not what was loaded: an index might have spared it.
+    fn owe(&mut self) {
+        self.report.long_steps = self.run.long_steps();
+        let Some(debit) = &self.debit else { return };
+        let usage = match self.query.facts().is_grouped {
+            true => self.report.usage(),
+            false => Usage { long_steps: self.report.long_steps, ..Usage::default() },
+        };
+        let cents = debit.cents(&usage);
+        if cents > self.owed_cents {
+            debit.charge(self.partition, self.budget.clock, cents - self.owed_cents);
+            self.owed_cents = cents;
+        }
     }
 
     fn has_seen_its_share(&self) -> bool {
@@ -322,16 +349,13 @@ impl<'a> Leaf<'a> {
     }
 
     /// As [`Leaf::check_whole`], at every so many entries.
-    fn check_whole_every(&self, entries: u64) -> Result<()> {
-        if self.report.entries_scanned.is_multiple_of(entries) {
-            self.check_whole()
-        } else {
-            Ok(())
-        }
+    fn check_whole_every(&mut self, entries: u64) -> Result<()> {
+        if self.is_time_to_look(entries) { self.check_whole() } else { Ok(()) }
     }
 
     /// Fails when a result that is worth nothing in parts takes too much.
-    fn check_whole(&self) -> Result<()> {
+    fn check_whole(&mut self) -> Result<()> {
+        self.owe();
         let entries_max = self.budget.settings.whole_entries_max;
         if self.report.entries_scanned > entries_max {
             return Err(Error::timeout(format!(

@@ -125,7 +125,7 @@ fn give(
             });
         }
     };
-    let over = if leaf.page_is_over() { passed } else { None };
+    let over = if leaf.page_is_over()? { passed } else { None };
     Ok(over.map(|at| End::OutOfBudget(Position::Sorted(behind(plan, order, at)))))
 }
 

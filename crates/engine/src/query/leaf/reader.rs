@@ -63,6 +63,9 @@ impl<'a> IndexReader<'a> {
             *scanned += 1;
             let in_time =
                 if *scanned % CHECK_EVERY == 0 { budget.check_whole_time() } else { Ok(()) };
+            if in_time.is_err() {
+                budget.supervision.note_lost(*scanned);
+            }
             match in_time.and_then(|()| f(key, value)) {
                 Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
                 Ok(ControlFlow::Break(())) => {

@@ -234,7 +234,7 @@ fn unsorted(
             let more = leaf.query.facts().joins;
             return Ok(if more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
         }
-        if leaf.page_is_over_every(CHECK_EVERY) {
+        if leaf.page_is_over_every(CHECK_EVERY)? {
             stop = Some(End::OutOfBudget(scan.position_at(place, ALL_ROWS)));
         }
         let entries = leaf.report.entries_scanned - before.0;
