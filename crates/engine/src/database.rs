@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, Result, ScriptKind,
-    limits,
+    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, MemoryBudget, Result,
+    ScriptKind, limits,
 };
 use partita_storage::{Status, Store};
 
@@ -61,6 +61,8 @@ pub struct EngineSettings {
     pub throughput: ThroughputMode,
     pub default_throughput: DefaultThroughput,
     pub scripts: ScriptSettings,
+    /// What operations draw their working memory from.
+    pub memory: MemoryBudget,
 }
 
 /// Who runs scripts, and how long one may take.
@@ -234,6 +236,7 @@ impl Default for EngineSettings {
             throughput: ThroughputMode::default(),
             default_throughput: DefaultThroughput::default(),
             scripts: ScriptSettings::default(),
+            memory: MemoryBudget::default(),
         }
     }
 }

@@ -53,6 +53,7 @@ pub use plan::{
     DistinctType, HybridInfo, IndexMetrics, IndexSpec, OrderColumn, PlanKind, PlanRange,
     PlanRequest, QueryInfo, QueryPlan, index_metrics, plan,
 };
+pub use hash::SEEN_BYTES;
 pub use query::{Columns, Groups, Judge, Query, Row, Run, evaluate};
 pub use run::judge::Seen;
 pub use scope::{Functions, ScopeSettings};

@@ -65,7 +65,8 @@ impl Database {
             self.admit_once(work, partition)?;
         }
         work.usage.reads = 1;
-        let mut page = Page::new(self, request, sieve.as_ref());
+        let memory = self.settings.memory.share();
+        let mut page = Page::new(self, request, sieve.as_ref(), &memory);
         let mut reached = Vec::new();
         let mut shares = Vec::with_capacity(parts.len());
         let mut next = request.listen.then(NextChange::default);
