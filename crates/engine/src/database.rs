@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, NoThreads, Result,
-    ScriptKind, Threads, limits,
+    Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, MemoryBudget,
+    NoThreads, Result, ScriptKind, Threads, limits,
 };
 use partita_storage::{Status, Store};
 
@@ -63,6 +63,8 @@ pub struct EngineSettings {
     pub scripts: ScriptSettings,
     /// Where helper threads of queries come from.
     pub threads: Arc<dyn Threads>,
+    /// What operations draw their working memory from.
+    pub memory: MemoryBudget,
 }
 
 /// Who runs scripts, and how long one may take.
@@ -246,6 +248,7 @@ impl Default for EngineSettings {
             default_throughput: DefaultThroughput::default(),
             scripts: ScriptSettings::default(),
             threads: Arc::new(NoThreads),
+            memory: MemoryBudget::default(),
         }
     }
 }

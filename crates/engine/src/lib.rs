@@ -33,6 +33,7 @@ mod index;
 mod item;
 mod keys;
 mod maintenance;
+mod memory;
 mod moves;
 mod op;
 mod pricing;

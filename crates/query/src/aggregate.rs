@@ -6,10 +6,11 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::ops::AddAssign;
 
 use partita_model::{Number, Value};
 
-use crate::cell::{Cell, Kind};
+use crate::cell::{Cell, Kind, footprint};
 use crate::compare::{self, Order};
 use crate::hash;
 
@@ -64,6 +65,30 @@ pub(crate) enum Accumulator {
     List { seen: Option<HashSet<u128>>, values: Vec<Value> },
 }
 
+/// By how much an accumulator has grown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Growth {
+    /// Values that it holds on to.
+    pub(crate) cells: usize,
+    /// The memory that it takes, about; less, if a value was replaced by a shorter one.
+    pub(crate) bytes: isize,
+}
+
+impl AddAssign for Growth {
+    fn add_assign(&mut self, more: Growth) {
+        self.cells += more.cells;
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+}
+
+/// What a place in a list takes beside its value: the list grows by doubling.
+const LIST_BYTES: usize = size_of::<Value>();
+
+fn bytes_of(value: Option<&Value>) -> isize {
+    value.map_or(0, footprint).cast_signed()
+}
+
 /// A sum as a double, and exactly for as long as all summands are integers and the sum fits.
 #[derive(Clone, Debug)]
 pub(crate) struct Sum {
@@ -91,19 +116,25 @@ impl Accumulator {
         }
     }
 
-    /// Takes in the value of so many equal rows. Returns how many values it holds more than before.
-    pub(crate) fn add_times(&mut self, cell: Cell<'_>, times: u64) -> usize {
+    /// Takes in the value of so many equal rows.
+    pub(crate) fn add_times(&mut self, cell: Cell<'_>, times: u64) -> Growth {
         if let Accumulator::Count { of_true, count } = self {
             let counts = !*of_true || cell.as_bool() == Some(true);
             *count += if counts { times } else { 0 };
-            return 0;
+            return Growth::default();
         }
-        (1..times).map(|_| usize::from(self.add(cell.clone()))).sum::<usize>()
-            + usize::from(times > 0 && self.add(cell))
+        let mut growth = Growth::default();
+        for _ in 1..times {
+            growth += self.add(cell.clone());
+        }
+        if times > 0 {
+            growth += self.add(cell);
+        }
+        growth
     }
 
-    /// Takes in the value of one row. True if that made the accumulator larger.
-    pub(crate) fn add(&mut self, cell: Cell<'_>) -> bool {
+    /// Takes in the value of one row.
+    pub(crate) fn add(&mut self, cell: Cell<'_>) -> Growth {
         match self {
             Accumulator::Count { of_true: false, count } => *count += 1,
             Accumulator::Count { of_true: true, count } => {
@@ -111,19 +142,37 @@ impl Accumulator {
             }
             Accumulator::Sum { sum, .. } => sum.add(&cell),
             Accumulator::Extreme { spoilt: true, .. } => {}
-            Accumulator::Extreme { better, found, spoilt } => match cell.kind() {
-                Kind::Array | Kind::Object => (*spoilt, *found) = (true, None),
-                _ => replace_if(*better, found, cell),
-            },
+            Accumulator::Extreme { better, found, spoilt } => {
+                let before = bytes_of(found.as_ref());
+                match cell.kind() {
+                    Kind::Array | Kind::Object => (*spoilt, *found) = (true, None),
+                    _ => replace_if(*better, found, cell),
+                }
+                return Growth { cells: 0, bytes: bytes_of(found.as_ref()) - before };
+            }
             Accumulator::List { seen, values } => {
                 let is_new = seen.as_mut().is_none_or(|seen| seen.insert(hash::of_cell(&cell)));
                 if is_new {
-                    values.push(cell.into_value());
+                    let seen_bytes = if seen.is_some() { hash::SEEN_BYTES } else { 0 };
+                    let value = cell.into_value();
+                    let bytes = LIST_BYTES + seen_bytes + footprint(&value);
+                    values.push(value);
+                    return Growth { cells: 1, bytes: bytes.cast_signed() };
                 }
-                return is_new;
             }
         }
-        false
+        Growth::default()
+    }
+
+    /// What it would take at most to take in a value so many times; 0 if that is only one value.
+    pub(crate) fn bytes_of_adding(&self, cell: &Cell<'_>, times: u64) -> usize {
+        match self {
+            Accumulator::List { seen: None, .. } => {
+                let times = usize::try_from(times).unwrap_or(usize::MAX);
+                cell.footprint().saturating_add(LIST_BYTES).saturating_mul(times)
+            }
+            _ => 0,
+        }
     }
 
     /// Takes in what another accumulator of the same aggregate has seen.
@@ -146,7 +195,7 @@ impl Accumulator {
             }
             (list @ Accumulator::List { .. }, Accumulator::List { values, .. }) => {
                 for value in values {
-                    list.add(Cell::from_value(value));
+                    let _counted_already = list.add(Cell::from_value(value));
                 }
             }
             // Accumulators of one aggregate are of one kind.

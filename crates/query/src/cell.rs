@@ -205,7 +205,8 @@ fn walk_tree<'v>(value: &'v Value, steps: &[Step]) -> Option<&'v Value> {
     })
 }
 
-fn footprint(value: &Value) -> usize {
+/// Roughly the memory that a value takes.
+pub(crate) fn footprint(value: &Value) -> usize {
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),

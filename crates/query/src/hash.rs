@@ -10,6 +10,10 @@ use partita_model::{Document, Number, Raw, RawKind, Value, murmur3_128_seeded};
 
 use crate::cell::Cell;
 
+/// What a set of seen hashes takes for each, about: it is at least half empty after it has grown,
+/// and while it grows there are two.
+pub const SEEN_BYTES: usize = 3 * size_of::<u128>();
+
 const ROOT: u128 = of_halves(0xbfc2_359e_afc0_e2b7, 0x8846_e002_84c4_cf1f);
 const NULL: u128 = of_halves(0x1380_f68b_b3b0_cfe4, 0x156c_918b_f564_ee48);
 const FALSE: u128 = of_halves(0xc1be_517f_e893_b40c, 0xe9fc_8a4c_531c_d0dd);

@@ -48,6 +48,7 @@ mod sql;
 pub use computed::Computed;
 pub use facts::{Facts, OrderFact, PlainRow, Reads};
 pub use filter::Filter;
+pub use hash::SEEN_BYTES;
 pub use partition_filter::{KeyFilter, PartitionFilter};
 pub use plan::{
     DistinctType, HybridInfo, IndexMetrics, IndexSpec, OrderColumn, PlanKind, PlanRange,

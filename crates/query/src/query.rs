@@ -9,7 +9,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{ComputedProperty, Document, IndexStep, PartitionKeyDefinition, Result, Value};
+use partita_model::{
+    ComputedProperty, Document, IndexStep, MemoryShare, MemoryUse, PartitionKeyDefinition,
+    Reservation, Result, Value,
+};
 
 use crate::access::{self, Access};
 use crate::cell::Cell;
@@ -59,6 +62,14 @@ pub struct Row {
     /// Its number among the combinations that FROM makes of its item, those included that WHERE
     /// leaves out: the same under every filter.
     pub ordinal: u32,
+}
+
+impl Row {
+    /// The memory that it takes, about, in a list that grows.
+    pub fn bytes(&self) -> usize {
+        let keys = self.keys.iter().map(|key| size_of::<Vec<u8>>() + key.capacity());
+        2 * size_of::<Row>() + self.text.capacity() + keys.sum::<usize>()
+    }
 }
 
 impl Query {
@@ -311,6 +322,9 @@ fn rows_of<'a>(
     Ok(())
 }
 
+const ROWS_OF_GROUPS: MemoryUse =
+    MemoryUse { name: "the rows of groups", advice: "Group by fewer values, or filter more" };
+
 /// Room for the usual list of a few members.
 const MEMBERS_BYTES: usize = 128;
 
@@ -345,10 +359,11 @@ pub struct Groups(Table);
 
 impl Groups {
     /// No items yet. Of a query that is not grouped these are no groups at all.
-    pub fn new(query: &Query) -> Groups {
+    /// What they hold is drawn from `memory`.
+    pub fn new(query: &Query, memory: &MemoryShare) -> Groups {
         match &query.0.meaning.grouping {
-            Some(grouping) => Groups(Table::new(grouping)),
-            None => Groups(Table::empty()),
+            Some(grouping) => Groups(Table::new(grouping, memory)),
+            None => Groups(Table::empty(memory)),
         }
     }
 
@@ -363,17 +378,23 @@ impl Groups {
         self.0.merge(other.0)
     }
 
-    /// One row per group, in the order in which the groups were first seen.
-    pub fn finish(self, run: &mut Run<'_>) -> Result<Vec<Row>> {
-        let Some(grouping) = &run.query.grouping else { return Ok(Vec::new()) };
+    /// One row per group, in the order in which the groups were first seen. The rows are reserved
+    /// for until the second value is dropped.
+    pub fn finish(self, run: &mut Run<'_>) -> Result<(Vec<Row>, Reservation)> {
+        let mut memory = run.scope.memory().reservation(ROWS_OF_GROUPS);
+        let Some(grouping) = &run.query.grouping else { return Ok((Vec::new(), memory)) };
         let mut rows = Vec::new();
-        for group in self.0.into_groups() {
+        let (groups, _until_then) = self.0.into_groups();
+        for group in groups {
             run.scope.begin_item();
             let mut frame = Frame::new(None, &run.scope);
             group.bind(grouping, &mut frame);
-            rows.extend(row(run.query, &mut frame)?);
+            if let Some(row) = row(run.query, &mut frame)? {
+                memory.grow(row.bytes())?;
+                rows.push(row);
+            }
         }
-        Ok(rows)
+        Ok((rows, memory))
     }
 }
 
@@ -425,14 +446,14 @@ pub fn evaluate(query: &Query, items: &[&str], settings: &ScopeSettings) -> Resu
 fn gathered_or_not(query: &Query, items: &[&str], settings: &ScopeSettings) -> Result<Vec<Row>> {
     let mut run = query.start(settings);
     if query.facts().is_grouped {
-        let mut groups = Groups::new(query);
+        let mut groups = Groups::new(query, &settings.memory);
         if !query.facts().has_from {
             run.gather_cell(None, &mut groups)?;
         }
         for item in items.iter().filter(|_| query.facts().has_from) {
             run.gather(Document::new(item), &mut groups)?;
         }
-        return groups.finish(&mut run);
+        return Ok(groups.finish(&mut run)?.0);
     }
     let mut rows = Vec::new();
     let mut keep = |row| {

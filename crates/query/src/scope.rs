@@ -9,12 +9,20 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use partita_model::{Error, Result, Value};
+use partita_model::{Error, MemoryShare, MemoryUse, Reservation, Result, Value};
 
 use crate::function::Patterns;
 
 /// Several times the largest item.
 const BUILD_BYTES_MAX: usize = 64 << 20;
+/// So much is built without asking for it: most queries build less for each item.
+const BUILD_BYTES_FREE: usize = 64 << 10;
+/// What was reserved beyond this for one item is not kept for the next.
+const BUILD_BYTES_KEPT: usize = 1 << 20;
+const BUILT: MemoryUse = MemoryUse {
+    name: "the values that it builds for one item",
+    advice: "Select less, or build less per item",
+};
 /// About a second of work.
 const STEPS_MAX: u64 = 10_000_000;
 /// Steps between two questions to [`Interrupt`]: a tenth of a millisecond. The first stretch of an
@@ -49,6 +57,8 @@ pub struct ScopeSettings {
     pub steps_max: Option<u64>,
     /// Who may end a long evaluation. None: nobody.
     pub interrupt: Option<Arc<dyn Interrupt>>,
+    /// The working memory of the execution.
+    pub memory: MemoryShare,
 }
 
 impl fmt::Debug for ScopeSettings {
@@ -74,7 +84,11 @@ pub(crate) struct Scope {
     pub(crate) patterns: RefCell<Patterns>,
     pub(crate) functions: Option<Arc<dyn Functions>>,
     random: Cell<u64>,
+    /// What may be built for an item as far as memory is reserved for it, and what is left of it.
+    bytes_granted: Cell<usize>,
     bytes_left: Cell<usize>,
+    built: RefCell<Reservation>,
+    memory: MemoryShare,
     interrupt: Option<Arc<dyn Interrupt>>,
     steps_max: u64,
     /// Steps of this stretch.
@@ -104,7 +118,10 @@ impl Scope {
             patterns: RefCell::default(),
             functions: settings.functions.clone(),
             random: Cell::new(settings.random_seed),
-            bytes_left: Cell::new(BUILD_BYTES_MAX),
+            bytes_granted: Cell::new(BUILD_BYTES_FREE),
+            bytes_left: Cell::new(BUILD_BYTES_FREE),
+            built: RefCell::new(settings.memory.reservation(BUILT)),
+            memory: settings.memory.clone(),
             interrupt: settings.interrupt.clone(),
             steps_max,
             steps_left: Cell::new(first),
@@ -115,7 +132,13 @@ impl Scope {
 
     /// Starts the meter anew.
     pub(crate) fn begin_item(&self) {
-        self.bytes_left.set(BUILD_BYTES_MAX);
+        if self.bytes_granted.get() > BUILD_BYTES_KEPT {
+            let mut built = self.built.borrow_mut();
+            let bytes = built.bytes();
+            built.shrink(bytes);
+            self.bytes_granted.set(BUILD_BYTES_FREE);
+        }
+        self.bytes_left.set(self.bytes_granted.get());
         let first = self.steps_max.min(STRETCH);
         self.steps_left.set(first);
         self.steps_beyond.set(self.steps_max - first);
@@ -137,15 +160,40 @@ impl Scope {
         bits as f64 / (1_u64 << 53) as f64
     }
 
+    /// The working memory of the execution.
+    pub(crate) fn memory(&self) -> &MemoryShare {
+        &self.memory
+    }
+
     /// Takes room for that many bytes more.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
-        let left = self.bytes_left.get().checked_sub(bytes).ok_or_else(|| {
-            Error::bad_request(format!(
+        match self.bytes_left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.bytes_left.set(left);
+                Ok(())
+            }
+            None => self.reserve_anew(bytes),
+        }
+    }
+
+    /// The same where more has to be reserved than was granted.
+    #[cold]
+    fn reserve_anew(&self, bytes: usize) -> Result<()> {
+        let used = self.bytes_granted.get() - self.bytes_left.get();
+        let needed = used.saturating_add(bytes);
+        if needed > BUILD_BYTES_MAX {
+            return Err(Error::bad_request(format!(
                 "The query builds values of more than {BUILD_BYTES_MAX} bytes for one item. \
                  Select less, or build less per item."
-            ))
-        })?;
-        self.bytes_left.set(left);
+            )));
+        }
+        let mut built = self.built.borrow_mut();
+        let roomy = needed.next_power_of_two();
+        let held = built.bytes();
+        let granted = if built.try_grow(roomy.saturating_sub(held)) { roomy } else { needed };
+        built.set(granted)?;
+        self.bytes_granted.set(granted);
+        self.bytes_left.set(granted - needed);
         Ok(())
     }
 

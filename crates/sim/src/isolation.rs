@@ -27,7 +27,13 @@ struct Log {
 
 impl History {
     /// An operation was committed.
-    pub fn committed(&mut self, operation: u64, home: Home, lsn: u64, changes: &[(u8, Option<u64>)]) {
+    pub fn committed(
+        &mut self,
+        operation: u64,
+        home: Home,
+        lsn: u64,
+        changes: &[(u8, Option<u64>)],
+    ) {
         let writes = &mut self.homes.entry(home).or_default().writes;
         writes.extend(changes.iter().map(|(id, n)| (lsn, operation, *id, *n)));
     }

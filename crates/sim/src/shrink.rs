@@ -50,9 +50,8 @@ mod tests {
     fn what_is_not_needed_is_left_out() {
         let plan = Plan::new(1, 300);
         let needed = [17, 18, 205];
-        let has_all = |plan: &Plan| {
-            needed.iter().all(|at| plan.events.iter().any(|event| event.at == *at))
-        };
+        let has_all =
+            |plan: &Plan| needed.iter().all(|at| plan.events.iter().any(|event| event.at == *at));
         let short = shortest(&plan, has_all);
         let left: Vec<usize> = short.events.iter().map(|event| event.at).collect();
         assert_eq!(left, needed);

@@ -67,7 +67,8 @@ impl Database {
             self.admit_once(work, partition)?;
         }
         work.usage.reads = 1;
-        let mut page = Page::new(self, request, (sieve.as_ref(), &supervision));
+        let memory = self.settings.memory.share();
+        let mut page = Page::new(self, request, (sieve.as_ref(), &supervision), &memory);
         let mut asked = Vec::with_capacity(parts.len());
         let mut shares = Vec::with_capacity(parts.len());
         let mut next = request.listen.then(NextChange::default);

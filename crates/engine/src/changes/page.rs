@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use partita_model::{Clock, Error, KeyPart, Lsn, Result};
+use partita_model::{Clock, Error, KeyPart, Lsn, MemoryShare, Reservation, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space};
 
 use super::beyond_retention;
@@ -16,6 +16,7 @@ use crate::catalog::Container;
 use crate::database::{ChangeFeedSettings, Database};
 use crate::feed::{self, Change, Kind};
 use crate::keys::{self, ItemKey};
+use crate::memory;
 use crate::op::{ChangedItem, ChangesMode, ChangesRequest, ItemBody, VersionChange};
 use crate::record::ItemRecord;
 use crate::supervision::Supervision;
@@ -24,6 +25,9 @@ use crate::supervision::Supervision;
 const CHUNK: ScanLimit = ScanLimit { entries_max: 256, bytes_max: 1 << 20 };
 /// The records of one commit, which come together whatever they are.
 const COMMIT: ScanLimit = ScanLimit { entries_max: usize::MAX, bytes_max: usize::MAX };
+
+/// So many items are read at a time.
+const LOAD_MAX: usize = 4;
 
 pub(super) struct Page<'a> {
     clock: &'a dyn Clock,
@@ -44,6 +48,7 @@ pub(super) struct Page<'a> {
     pub(super) loaded_bytes: u64,
     /// It ended before the end.
     pub(super) more: bool,
+    memory: Reservation,
 }
 
 /// The part of a partition that is asked for.
@@ -88,6 +93,7 @@ impl<'a> Page<'a> {
         database: &'a Database,
         request: &ChangesRequest,
         (sieve, supervision): (Option<&'a Sieve>, &'a Supervision),
+        memory: &MemoryShare,
     ) -> Page<'a> {
         let settings = &database.settings.change_feed;
         Page {
@@ -105,6 +111,7 @@ impl<'a> Page<'a> {
             bytes: 0,
             loaded_bytes: 0,
             more: false,
+            memory: memory.reservation(memory::CHANGES),
         }
     }
 
@@ -170,15 +177,18 @@ impl<'a> Page<'a> {
                 afters.push(after);
             }
         }
-        for (stored, after) in view.get_many(Space::Items, &item_keys)?.into_iter().zip(afters) {
-            let Some(stored) = stored else { continue };
-            let record = ItemRecord::decode(&stored.value)?;
-            let default_ttl = part.container.definition.default_ttl;
-            if record.changed_at(stored.lsn) == lsn
-                && !self.is_early(record.ts, after)
-                && !record.expired(default_ttl, self.now_seconds)
-            {
-                self.add_item(record, lsn)?;
+        // Few at a time, as each may be large.
+        for (few, afters) in item_keys.chunks(LOAD_MAX).zip(afters.chunks(LOAD_MAX)) {
+            for (stored, after) in view.get_many(Space::Items, few)?.into_iter().zip(afters) {
+                let Some(stored) = stored else { continue };
+                let record = ItemRecord::decode(&stored.value)?;
+                let default_ttl = part.container.definition.default_ttl;
+                if record.changed_at(stored.lsn) == lsn
+                    && !self.is_early(record.ts, *after)
+                    && !record.expired(default_ttl, self.now_seconds)
+                {
+                    self.add_item(record, lsn)?;
+                }
             }
         }
         Ok(())
@@ -196,6 +206,7 @@ impl<'a> Page<'a> {
             },
         };
         self.bytes += current.0.len();
+        self.memory.grow(current.0.len() + 2 * size_of::<ChangedItem>())?;
         let (ts, current) = (record.ts, Some(current));
         self.changes.push(ChangedItem { lsn, ts, current, version: None, queried });
         Ok(())
@@ -225,7 +236,10 @@ impl<'a> Page<'a> {
             };
             let Some(Passed { current, previous }) = told else { continue };
             let size = |body: &Option<ItemBody>| body.as_ref().map_or(0, |body| body.0.len());
-            self.bytes += size(&current) + size(&previous);
+            let bytes = size(&current) + size(&previous);
+            self.bytes += bytes;
+            let places = 2 * (size_of::<ChangedItem>() + size_of::<VersionChange>());
+            self.memory.grow(bytes + places + change.item_key.len())?;
             let version = Some(Box::new(VersionChange {
                 kind: change.kind,
                 expired: change.expired,

@@ -14,7 +14,7 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{Clock, Error, KeyPart, Result};
+use partita_model::{Clock, Error, KeyPart, MemoryShare, Reservation, Result};
 use partita_query::{Groups, Query, Row, ScopeSettings};
 use partita_storage::Snapshot;
 
@@ -28,6 +28,7 @@ use super::tally::Tally;
 use crate::catalog::Container;
 use crate::context::Work;
 use crate::database::QuerySettings;
+use crate::memory;
 use crate::op::{LeafReport, PlanHint};
 use crate::supervision::Supervision;
 use crate::threads::{Common, Enough, Watch};
@@ -64,6 +65,8 @@ pub(super) struct Answer {
     pub(super) end: End,
     pub(super) groups: Option<Groups>,
     pub(super) report: LeafReport,
+    /// Of rows and places.
+    pub(super) memory: Reservation,
 }
 
 /// A unit with the view that it is answered from.
@@ -119,6 +122,7 @@ pub(super) struct Asked {
     settings: QuerySettings,
     clock: Arc<dyn Clock>,
     cache: Arc<ResultCache>,
+    memory: MemoryShare,
     started_nanos: u64,
     now_seconds: u64,
     supervision: Arc<Supervision>,
@@ -140,6 +144,7 @@ impl Asked {
             settings: settings.clone(),
             clock: Arc::clone(&job.database.clock),
             cache: Arc::clone(&job.cache),
+            memory: job.memory.clone(),
             started_nanos,
             now_seconds,
             supervision: Arc::clone(supervision),
@@ -173,6 +178,7 @@ impl Common for Asked {
             partition,
             view: &*task.view,
             cache: &self.cache,
+            memory: &self.memory,
             query: &self.query,
             run: self.query.start(&scope),
             restrict: task.unit.range.clone(),
@@ -242,44 +248,51 @@ fn reply(
     question: Question,
 ) -> Result<Answer> {
     leaf.mind_left_out()?;
+    let mut memory = leaf.memory.reservation(memory::ROWS);
     let (mut places, mut rows_at, mut groups) = (None, Vec::new(), None);
     let (mut rows, mut end) = (Vec::new(), End::Exhausted);
     match question {
         Question::Groups => groups = Some(leaf.groups()?),
         Question::RowsAt => {
-            rows_at = leaf.rows_at(&wanted)?;
+            rows_at = leaf.rows_at(&wanted, &mut memory)?;
             places = Some(wanted);
         }
         Question::Places { want, bytes_max } => {
             leaf.want = want;
             match leaf.places(after)? {
-                Some((found, ended)) => (places, end) = (Some(found), ended),
-                None => (rows, end) = rows_of(leaf, after, want, bytes_max)?,
+                Some((found, ended)) => {
+                    memory.grow(found.bytes())?;
+                    (places, end) = (Some(found), ended);
+                }
+                None => (rows, end) = rows_of(leaf, after, (want, bytes_max), &mut memory)?,
             }
         }
         Question::Rows { want, bytes_max, .. } => {
-            (rows, end) = rows_of(leaf, after, want, bytes_max)?;
+            (rows, end) = rows_of(leaf, after, (want, bytes_max), &mut memory)?;
         }
     }
-    Ok(Answer { rows, places, rows_at, view: None, end, groups, report: LeafReport::default() })
+    let report = LeafReport::default();
+    Ok(Answer { rows, places, rows_at, view: None, end, groups, report, memory })
 }
 
 fn rows_of(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
-    want: usize,
-    bytes_max: usize,
+    (want, bytes_max): (usize, usize),
+    memory: &mut Reservation,
 ) -> Result<(Vec<LeafRow>, End)> {
     leaf.want = want;
-    let (mut rows, mut bytes) = (Vec::new(), 0);
+    let (mut rows, mut bytes, mut reserved) = (Vec::new(), 0, Ok(()));
     let end = leaf.rows(after, &mut |row: LeafRow| {
         bytes += row.row.text.len();
+        reserved = memory.grow(row.bytes());
         rows.push(row);
-        if rows.len() >= want || bytes >= bytes_max {
+        if rows.len() >= want || bytes >= bytes_max || reserved.is_err() {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     })?;
+    reserved?;
     Ok((rows, end))
 }
 
@@ -289,6 +302,8 @@ fn rows_of(
 /// see something else.
 pub(crate) struct Inside {
     pub(crate) view: Arc<dyn Snapshot>,
+    /// The working memory of the transaction.
+    pub(crate) memory: MemoryShare,
     pub(crate) millis_left: u64,
 }
 

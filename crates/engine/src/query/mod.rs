@@ -33,7 +33,7 @@ pub(crate) use self::route::{Area, area};
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-use partita_model::{EpkRange, Error, ErrorKind, KeyPart, Result};
+use partita_model::{EpkRange, Error, ErrorKind, KeyPart, MemoryShare, Result};
 use partita_query::{
     IndexSpec, Interrupt, PartitionFilter, PlanRequest, Query, ScopeSettings, evaluate,
     index_metrics, plan,
@@ -93,6 +93,8 @@ struct Job<'a> {
     only: Vec<KeyPart>,
     inside: Option<&'a Inside>,
     cache: Arc<ResultCache>,
+    /// The working memory of the query, or of the transaction that it is part of.
+    memory: MemoryShare,
     /// None: the query has all the time of its page.
     attempt: Option<&'a Attempt>,
     tally: Option<Arc<Tally>>,
@@ -129,6 +131,10 @@ impl<'a> Job<'a> {
             cache: match inside {
                 Some(_) => Arc::new(ResultCache::new(settings.cache_bytes_max)),
                 None => Arc::clone(&database.cache),
+            },
+            memory: match inside {
+                Some(inside) => inside.memory.clone(),
+                None => database.settings.memory.share(),
             },
             attempt: None,
             tally: None,
@@ -253,7 +259,8 @@ impl Database {
         let limits = (&*settings, &supervision);
         let mut job = Job::new(self, container, request, (query, area), limits, inside);
         let interrupt = job.scope.interrupt.take();
-        job.scope = ScopeSettings { interrupt, ..self.query_scope(container, query)? };
+        let memory = job.memory.clone();
+        job.scope = ScopeSettings { interrupt, memory, ..self.query_scope(container, query)? };
         job.budget.started_nanos = started_nanos;
         job.attempt = attempt;
         job.tally = work.tally.clone();
@@ -472,7 +479,9 @@ impl Job<'_> {
             if !alone.is_empty() {
                 families.push(vec![Stream::unordered(std::mem::take(&mut alone))]);
             }
-            families.push(family.iter().map(|u| Stream::unordered(vec![u.clone()])).collect());
+            let one =
+                |unit: &cursor::Unit| Stream::unordered(vec![unit.clone()]).one_of(family.len());
+            families.push(family.iter().map(one).collect());
         }
         families.extend((!alone.is_empty()).then(|| vec![Stream::unordered(alone)]));
         families

@@ -10,9 +10,10 @@
 //! rows are ordered by goes on where the page before it ended.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::ControlFlow;
 
-use partita_model::{Error, ErrorKind, Result};
-use partita_query::{Facts, Groups, Row};
+use partita_model::{Error, ErrorKind, Reservation, Result};
+use partita_query::{Facts, Groups, Row, SEEN_BYTES};
 
 use super::Job;
 use super::cursor::{Cursor, Progress, Unit};
@@ -20,6 +21,7 @@ use super::leaves::{Question, ask};
 use super::places::{Order, Position};
 use super::stream::{Stream, StreamRow};
 use crate::context::Work;
+use crate::memory;
 use crate::op::LeafReport;
 
 /// Rows that a DISTINCT asks for at a time.
@@ -35,6 +37,37 @@ pub(super) struct Page {
     bytes_max: usize,
     window: Window,
     pub(super) reports: Vec<LeafReport>,
+    /// Of the rows.
+    memory: Reservation,
+}
+
+/// The rows that a DISTINCT has seen, by their hashes.
+struct Seen {
+    hashes: HashSet<u128>,
+    memory: Reservation,
+}
+
+impl Seen {
+    fn new(job: &Job<'_>) -> Seen {
+        Seen { hashes: HashSet::new(), memory: job.memory.reservation(memory::SEEN) }
+    }
+
+    fn is_new(&mut self, hash: u128) -> Result<bool> {
+        let is_new = self.hashes.insert(hash);
+        if is_new {
+            self.memory.grow(SEEN_BYTES)?;
+        }
+        Ok(is_new)
+    }
+
+    fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    fn clear(&mut self) {
+        self.hashes.clear();
+        self.memory.shrink(self.memory.bytes());
+    }
 }
 
 /// A stream, and what it brought that was not taken yet.
@@ -42,11 +75,13 @@ struct Source {
     stream: Stream,
     rows: VecDeque<StreamRow>,
     is_done: bool,
+    /// Of the rows.
+    memory: Vec<Reservation>,
 }
 
 impl Source {
     fn new(stream: Stream) -> Source {
-        Source { stream, rows: VecDeque::new(), is_done: false }
+        Source { stream, rows: VecDeque::new(), is_done: false, memory: Vec::new() }
     }
 }
 
@@ -100,6 +135,7 @@ impl Page {
             bytes_max: settings.page_bytes_max,
             window: Window::left(job.query.facts(), before),
             reports: Vec::new(),
+            memory: job.memory.reservation(memory::ROWS),
         }
     }
 
@@ -122,24 +158,25 @@ impl Page {
     }
 
     /// Offers the next row of the result.
-    fn offer(&mut self, text: impl FnOnce() -> String, bytes: usize) -> Taken {
+    fn offer(&mut self, text: impl FnOnce() -> String, bytes: usize) -> Result<Taken> {
         if self.window.take == 0 {
-            return Taken::Over;
+            return Ok(Taken::Over);
         }
         if self.window.skip > 0 {
             self.window.skip -= 1;
             self.window.skipped += 1;
-            return Taken::Yes;
+            return Ok(Taken::Yes);
         }
         let too_large = !self.rows.is_empty() && self.bytes + bytes > self.bytes_max;
         if self.is_full() || too_large {
-            return Taken::Full;
+            return Ok(Taken::Full);
         }
+        self.memory.grow(bytes + 2 * size_of::<String>())?;
         self.window.take -= 1;
         self.window.delivered += 1;
         self.bytes += bytes;
         self.rows.push(text());
-        Taken::Yes
+        Ok(Taken::Yes)
     }
 
     /// Fills the page with rows as they come.
@@ -164,7 +201,7 @@ impl Page {
             let mut used = 0_usize;
             for row in &mut round.rows {
                 let bytes = row.text.len();
-                match self.offer(|| std::mem::take(&mut row.text), bytes) {
+                match self.offer(|| std::mem::take(&mut row.text), bytes)? {
                     Taken::Yes => used += 1,
                     Taken::Over => return Ok(()),
                     Taken::Full => {
@@ -197,21 +234,20 @@ impl Page {
         stages: Vec<Vec<Stream>>,
     ) -> Result<()> {
         let before = self.before();
-        let enough = before.saturating_add(self.want()).saturating_add(1);
-        let mut seen: HashSet<u128> = HashSet::new();
-        let mut rows = Vec::new();
+        let mut seen = Seen::new(job);
         for stage in stages {
             let mut sources: Vec<Source> = stage.into_iter().map(Source::new).collect();
-            while rows.len() < enough
-                && let Some(row) = self.next_of(&mut sources, job, work)?
-            {
-                if seen.insert(row.hash) {
-                    rows.push(row.text);
-                    check_distinct(job, seen.len())?;
+            while let Some(row) = self.next_of(&mut sources, job, work)? {
+                if !seen.is_new(row.hash)? {
+                    continue;
+                }
+                check_distinct(job, seen.len())?;
+                // Those of the pages before are seen again, but not kept.
+                if seen.len() > before && self.deliver_one(job, row.text)?.is_break() {
+                    return Ok(());
                 }
             }
         }
-        self.deliver(job, rows);
         Ok(())
     }
 
@@ -224,8 +260,10 @@ impl Page {
     ) -> Result<Option<StreamRow>> {
         for source in sources.iter_mut() {
             while source.rows.is_empty() && !source.is_done {
+                source.memory.clear();
                 let round = source.stream.round(job, work, DISTINCT_ROUND, &mut self.reports)?;
                 (source.rows, source.is_done) = (round.rows.into(), round.done);
+                source.memory = round.memory;
                 if !source.is_done {
                     self.check_whole(job)?;
                 }
@@ -246,7 +284,7 @@ impl Page {
         work: &mut Work<'_>,
         stream: &mut Stream,
     ) -> Result<()> {
-        let (mut keys, mut seen) = (Vec::new(), HashSet::new());
+        let (mut keys, mut seen) = (Vec::new(), Seen::new(job));
         let mut last = None;
         while self.window.take > 0 {
             let want = self.want().saturating_add(1).min(DISTINCT_ROUND);
@@ -257,11 +295,11 @@ impl Page {
                     keys = of_row;
                     seen.clear();
                 }
-                if !seen.insert(row.hash) || stream.was_delivered(row) {
+                if !seen.is_new(row.hash)? || stream.was_delivered(row) {
                     continue;
                 }
                 let bytes = row.text.len();
-                match self.offer(|| std::mem::take(&mut row.text), bytes) {
+                match self.offer(|| std::mem::take(&mut row.text), bytes)? {
                     Taken::Yes => last = stream.cursor_at(row),
                     Taken::Over => return Ok(()),
                     Taken::Full => {
@@ -287,15 +325,20 @@ impl Page {
     ) -> Result<()> {
         let asked: Vec<(&Unit, Option<&Position>)> = units.iter().map(|u| (u, None)).collect();
         let answers = ask(job, work, &asked, Question::Groups)?;
-        let mut groups = Groups::new(job.query);
+        let mut groups = Groups::new(job.query, &job.memory);
         for answer in answers {
             self.reports.push(answer.report);
             if let Some(more) = answer.groups {
                 groups.merge(more)?;
             }
         }
-        let rows = groups.finish(&mut job.query.start(&job.scope))?;
-        self.deliver(job, finished(job.query.facts(), rows).into_iter().map(|row| row.text));
+        let (rows, _until_then) = groups.finish(&mut job.query.start(&job.scope))?;
+        let rows = finished(job.query.facts(), rows, Seen::new(job))?;
+        for row in rows.into_iter().skip(self.before()) {
+            if self.deliver_one(job, row.text)?.is_break() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -305,19 +348,17 @@ impl Page {
         usize::try_from(before).unwrap_or(usize::MAX)
     }
 
-    /// Puts the rows of a whole result into the page that it has not been in yet.
-    fn deliver(&mut self, job: &Job<'_>, rows: impl IntoIterator<Item = String>) {
-        for text in rows.into_iter().skip(self.before()) {
-            let bytes = text.len();
-            match self.offer(|| text, bytes) {
-                Taken::Yes => {}
-                Taken::Over => return,
-                Taken::Full => {
-                    self.cursor = Some(Cursor::Counted { area: job.area.clone() });
-                    return;
-                }
+    /// Offers the next row of a whole result, of those that no page before has had.
+    fn deliver_one(&mut self, job: &Job<'_>, text: String) -> Result<ControlFlow<()>> {
+        let bytes = text.len();
+        Ok(match self.offer(|| text, bytes)? {
+            Taken::Yes => ControlFlow::Continue(()),
+            Taken::Over => ControlFlow::Break(()),
+            Taken::Full => {
+                self.cursor = Some(Cursor::Counted { area: job.area.clone() });
+                ControlFlow::Break(())
             }
-        }
+        })
     }
 
     /// Fails when a result that is worth nothing in parts takes too much.
@@ -346,7 +387,7 @@ fn check_distinct(job: &Job<'_>, rows: usize) -> Result<()> {
 }
 
 /// The rows of groups with DISTINCT and ORDER BY applied.
-fn finished(facts: &Facts, mut rows: Vec<Row>) -> Vec<Row> {
+fn finished(facts: &Facts, mut rows: Vec<Row>, mut seen: Seen) -> Result<Vec<Row>> {
     if facts.ordered {
         let order = Order::of(facts);
         // Of equal ones the first, or the last, comes first.
@@ -355,11 +396,16 @@ fn finished(facts: &Facts, mut rows: Vec<Row>) -> Vec<Row> {
         }
         rows.sort_by(|a, b| order.compare_keys(columns(a).zip(columns(b))));
     }
-    if facts.distinct {
-        let mut seen = HashSet::new();
-        rows.retain(|row| seen.insert(row.hash));
+    if !facts.distinct {
+        return Ok(rows);
     }
-    rows
+    let mut different = Vec::new();
+    for row in rows {
+        if seen.is_new(row.hash)? {
+            different.push(row);
+        }
+    }
+    Ok(different)
 }
 
 fn columns(row: &Row) -> impl Iterator<Item = &[u8]> {

@@ -14,6 +14,7 @@
 
 use std::cmp::Ordering;
 
+use partita_model::{Reservation, Result};
 use partita_query::{Facts, Row};
 
 use crate::op::TieOrder;
@@ -396,11 +397,14 @@ fn first_of(rests: &[Rest<'_>], order: &Order) -> Option<usize> {
 
 /// Rows are put in order and cut when this many more than wanted have come together.
 const SLACK: usize = 64;
+/// If there is no memory, a sort makes do with half of the rows, and finds the others in another
+/// round; but not with less than this, or it would take too many rounds.
+const SORTED_BYTES_MIN: usize = 1 << 20;
 
 /// The first rows of an order, kept while others pass by.
 ///
-/// Holds no more rows than are wanted, and no more bytes than allowed (one row always). Once a row
-/// had to go, nothing that comes behind it is taken any more, so what is left is always the
+/// Holds no more rows than are wanted, and no more bytes than allowed or than there is memory for
+/// (one row always). Once a row had to go, nothing that comes behind it is taken any more, so what is left is always the
 /// beginning of the order without a gap.
 pub(super) struct TopRows<'a> {
     order: &'a Order,
@@ -411,16 +415,20 @@ pub(super) struct TopRows<'a> {
     bytes: usize,
     /// The first row that had to go.
     cutoff: Option<SortPosition>,
+    memory: Reservation,
+    /// There is too little memory even for a few rows.
+    refused: Result<()>,
 }
 
 impl<'a> TopRows<'a> {
     pub(super) fn new(
         order: &'a Order,
         after: Option<&'a SortPosition>,
-        want: usize,
-        bytes_max: usize,
+        (want, bytes_max): (usize, usize),
+        memory: Reservation,
     ) -> TopRows<'a> {
-        TopRows { order, after, want, bytes_max, rows: Vec::new(), bytes: 0, cutoff: None }
+        let (rows, bytes, cutoff, refused) = (Vec::new(), 0, None, Ok(()));
+        TopRows { order, after, want, bytes_max, rows, bytes, cutoff, memory, refused }
     }
 
     pub(super) fn offer(&mut self, row: LeafRow) {
@@ -428,7 +436,10 @@ impl<'a> TopRows<'a> {
         if self.after.is_some_and(|after| self.order.compare(at, after).is_le()) {
             return;
         }
-        if self.cutoff.as_ref().is_some_and(|cutoff| self.order.compare(at, cutoff).is_gt()) {
+        if self.is_cut_off(at) || self.refused.is_err() {
+            return;
+        }
+        if !self.memory.try_grow(row.bytes()) && !self.make_room(row.bytes(), at) {
             return;
         }
         self.bytes += size(&row);
@@ -439,38 +450,84 @@ impl<'a> TopRows<'a> {
         }
     }
 
+    fn is_cut_off(&self, at: &SortPosition) -> bool {
+        self.cutoff.as_ref().is_some_and(|cutoff| self.order.compare(at, cutoff).is_gt())
+    }
+
+    /// Lets go of rows until there is memory for one that comes at this place. False if that one is
+    /// none of the first any more.
+    #[cold]
+    fn make_room(&mut self, bytes: usize, at: &SortPosition) -> bool {
+        loop {
+            if self.memory.try_grow(bytes) {
+                return true;
+            }
+            let is_little = self.rows.len() > 1 && self.memory.bytes() + bytes < SORTED_BYTES_MIN;
+            if self.rows.is_empty() || is_little {
+                self.refused = self.memory.grow(bytes);
+                return self.refused.is_ok();
+            }
+            let last = self.rows.first().and_then(|row| row.position.sorted());
+            if self.rows.len() == 1 && last.is_some_and(|last| self.order.compare(at, last).is_gt())
+            {
+                self.cutoff = Some(at.clone());
+                return false;
+            }
+            self.cut_to(self.rows.len() / 2);
+            if self.is_cut_off(at) {
+                return false;
+            }
+        }
+    }
+
     /// In the order of age: does an item come too late for its rows to be among the first?
     pub(super) fn is_beyond(&self, rid: u64) -> bool {
         self.cutoff.as_ref().is_some_and(|cutoff| rid > cutoff.rid)
     }
 
     /// The rows in order, and whether they are all that there are.
-    pub(super) fn finish(mut self) -> (Vec<LeafRow>, bool) {
+    pub(super) fn finish(mut self) -> Result<(Vec<LeafRow>, bool)> {
+        std::mem::replace(&mut self.refused, Ok(()))?;
         self.cut();
-        (self.rows, self.cutoff.is_none())
+        Ok((self.rows, self.cutoff.is_none()))
     }
 
+    /// Keeps the rows that are wanted and allowed.
     fn cut(&mut self) {
+        self.sort();
+        let (mut bytes, mut keep) = (0, 0);
+        for row in self.rows.iter().take(self.want) {
+            bytes += size(row);
+            if keep > 0 && bytes > self.bytes_max {
+                break;
+            }
+            keep += 1;
+        }
+        self.keep(keep);
+    }
+
+    /// Keeps so many rows.
+    fn cut_to(&mut self, keep: usize) {
+        self.sort();
+        self.keep(keep);
+    }
+
+    fn sort(&mut self) {
         let order = self.order;
         self.rows.sort_unstable_by(|a, b| match (a.position.sorted(), b.position.sorted()) {
             (Some(a), Some(b)) => order.compare(a, b),
             _ => Ordering::Equal,
         });
-        let mut bytes = 0;
-        let mut keep = 0;
-        for row in self.rows.iter().take(self.want) {
-            bytes += size(row);
-            if keep > 0 && bytes > self.bytes_max {
-                bytes -= size(row);
-                break;
-            }
-            keep += 1;
-        }
-        if let Some(gone) = self.rows.get(keep).and_then(|row| row.position.sorted()) {
+    }
+
+    fn keep(&mut self, rows: usize) {
+        if let Some(gone) = self.rows.get(rows).and_then(|row| row.position.sorted()) {
             self.cutoff = Some(gone.clone());
         }
-        self.rows.truncate(keep);
-        self.bytes = bytes;
+        let gone: usize = self.rows.iter().skip(rows).map(LeafRow::bytes).sum();
+        self.memory.shrink(gone);
+        self.rows.truncate(rows);
+        self.bytes = self.rows.iter().map(size).sum();
     }
 }
 
@@ -479,12 +536,32 @@ fn size(row: &LeafRow) -> usize {
     row.row.text.len() + keys + size_of::<LeafRow>()
 }
 
+impl LeafRow {
+    /// The memory that it takes, about, in a list that grows.
+    pub(super) fn bytes(&self) -> usize {
+        let position = match &self.position {
+            Position::Sorted(at) => {
+                at.keys.iter().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum()
+            }
+            Position::Key { item_key, .. } => item_key.capacity(),
+            Position::Rid { .. } => 0,
+        };
+        self.row.bytes() + position + 2 * (size_of::<LeafRow>() - size_of::<Row>())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use partita_model::{ErrorKind, MemoryBudget};
     use partita_query::Query;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::memory::SORTED;
+
+    fn unlimited() -> Reservation {
+        MemoryBudget::default().share().reservation(SORTED)
+    }
 
     fn order(text: &str) -> Order {
         Order::of(Query::parse(text, &[], &[]).unwrap().facts())
@@ -584,9 +661,9 @@ mod tests {
         let down = order("SELECT * FROM c ORDER BY c.a DESC");
         for order in [&up, &down] {
             let mut all: Vec<(u8, u64)> = (0..1_000).map(|n| ((n * 7 % 10) as u8, n)).collect();
-            let mut top = TopRows::new(order, None, 5, usize::MAX);
+            let mut top = TopRows::new(order, None, (5, usize::MAX), unlimited());
             all.iter().for_each(|(key, rid)| top.offer(row(*key, *rid, 1)));
-            let (rows, complete) = top.finish();
+            let (rows, complete) = top.finish().unwrap();
             all.sort();
             if order.rids_descend() {
                 all.reverse();
@@ -600,14 +677,14 @@ mod tests {
     fn rows_that_are_too_large_together_leave_no_gap() {
         let order = order("SELECT * FROM c ORDER BY c.a");
         for seed in 0..50u64 {
-            let mut top = TopRows::new(&order, None, 100, 4_000);
+            let mut top = TopRows::new(&order, None, (100, 4_000), unlimited());
             let mut all = Vec::new();
             for n in 0..300u64 {
                 let mixed = (n * 2_654_435_761 + seed * 97) % 251;
                 all.push((mixed as u8, n));
                 top.offer(row(mixed as u8, n, (mixed * 13 % 700) as usize));
             }
-            let (rows, complete) = top.finish();
+            let (rows, complete) = top.finish().unwrap();
             all.sort();
             assert!(!rows.is_empty() && !complete);
             assert_eq!(keys_and_rids(&rows), all[..rows.len()], "{seed}");
@@ -617,9 +694,47 @@ mod tests {
     #[test]
     fn one_row_is_kept_however_large() {
         let order = order("SELECT * FROM c ORDER BY c.a");
-        let mut top = TopRows::new(&order, None, 10, 10);
+        let mut top = TopRows::new(&order, None, (10, 10), unlimited());
         top.offer(row(2, 1, 1_000));
         top.offer(row(1, 2, 1_000));
-        assert_eq!(keys_and_rids(&top.finish().0), [(1, 2)]);
+        assert_eq!(keys_and_rids(&top.finish().unwrap().0), [(1, 2)]);
+    }
+
+    #[test]
+    fn with_little_memory_fewer_rows_are_kept_without_a_gap() {
+        let order = order("SELECT * FROM c ORDER BY c.a");
+        for (row_bytes, mb, most) in [(100_000, 2, 20), (1_500_000, 2, 1), (1_500_000, 4, 2)] {
+            let budget = MemoryBudget::new(4 * mb << 20);
+            for seed in 0..20_u64 {
+                let memory = budget.share().reservation(SORTED);
+                let mut top = TopRows::new(&order, None, (100, usize::MAX), memory);
+                let mut all = Vec::new();
+                for n in 0..100 {
+                    let mixed = (n * 2_654_435_761 + seed * 97) % 251;
+                    all.push((mixed as u8, n));
+                    top.offer(row(mixed as u8, n, row_bytes));
+                }
+                let (rows, complete) = top.finish().unwrap();
+                all.sort();
+                assert!((1..=most).contains(&rows.len()) && !complete, "{}", rows.len());
+                assert_eq!(keys_and_rids(&rows), all[..rows.len()], "{seed}");
+            }
+            assert_eq!(budget.figures().used, 0);
+        }
+    }
+
+    #[test]
+    fn a_sort_that_has_no_memory_for_a_few_rows_is_refused() {
+        let order = order("SELECT * FROM c ORDER BY c.a");
+        for (row_bytes, budget_bytes) in [(100, 4 * 10_000), (2_000_000, 4 << 20)] {
+            let budget = MemoryBudget::new(budget_bytes);
+            let memory = budget.share().reservation(SORTED);
+            let mut top = TopRows::new(&order, None, (1_000, usize::MAX), memory);
+            (0..1_000).for_each(|n| top.offer(row((n % 200) as u8, n, row_bytes)));
+            let error = top.finish().unwrap_err();
+            assert_eq!(error.kind, ErrorKind::BadRequest);
+            assert!(error.message.contains("the rows of ORDER BY"), "{}", error.message);
+            assert_eq!(budget.figures().used, 0);
+        }
     }
 }

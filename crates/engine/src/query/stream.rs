@@ -18,7 +18,7 @@
 
 use std::cmp::Ordering;
 
-use partita_model::{Error, Result};
+use partita_model::{Error, Reservation, Result};
 use partita_query::Row;
 use partita_query::access::Access;
 
@@ -75,6 +75,8 @@ pub(super) struct Round {
     pub(super) done: bool,
     /// A unit has used up its share of a page, or the page ends with its partition.
     pub(super) tired: bool,
+    /// Of the rows.
+    pub(super) memory: Vec<Reservation>,
 }
 
 /// All rows of a query, as far as FROM, WHERE, SELECT and ORDER BY decide.
@@ -95,6 +97,8 @@ pub(super) struct Stream {
     doubt: Option<Doubt>,
     /// Ordered: the last row of the page before, where the stream had to go back.
     delivered: Option<SortPosition>,
+    /// How many streams more are read together with this one.
+    siblings: usize,
 }
 
 /// Units that are asked in one round at most: their rows are held until all before them are there.
@@ -108,6 +112,18 @@ const PLACES_MAX: usize = 1_000;
 impl Stream {
     pub(super) fn unordered(units: Vec<Unit>) -> Stream {
         Stream { units, wave: 1, ..Stream::default() }
+    }
+
+    /// Of several that are read together.
+    pub(super) fn one_of(self, streams: usize) -> Stream {
+        Stream { siblings: streams.saturating_sub(1), ..self }
+    }
+
+    /// Bytes of rows that one of so many units may give in a round: a page, if there is the memory.
+    fn unit_bytes_max(&self, job: &Job<'_>, units: usize) -> usize {
+        // What is gathered in a round is half of what the query may have.
+        let others = 2 * units.max(1) * (1 + self.siblings);
+        (job.memory.bytes_max() / others).min(job.budget.settings.page_bytes_max).max(1)
     }
 
     pub(super) fn ordered(
@@ -199,22 +215,22 @@ impl Stream {
         want: usize,
         reports: &mut Vec<LeafReport>,
     ) -> Result<Round> {
-        let settings = job.budget.settings;
         let wave = self.next_wave(job);
         let next = self.units.get(self.next..).unwrap_or_default();
         // The page goes as far as the throughput does.
         let wave = job.admit_first(work, next.get(..wave).unwrap_or(next))?;
         let asked: Vec<(&Unit, Option<&Position>)> =
             self.units.iter().skip(self.next).take(wave).map(|u| (u, u.start.as_ref())).collect();
-        let bytes_max = settings.page_bytes_max;
+        let bytes_max = self.unit_bytes_max(job, wave);
         let question = Question::Rows { want, bytes_max, in_turn: true };
         let answers = ask(job, work, &asked, question)?;
         let mut round = Round::default();
         let mut bytes = 0;
         let ends_with_partition = job.request.serving == Serving::AsService;
         for answer in answers {
-            let Answer { rows, end, report, .. } = answer;
+            let Answer { rows, end, report, memory, .. } = answer;
             reports.push(report);
+            round.memory.push(memory);
             let unit = self.next;
             let last = rows.last().map(|row| row.position.clone());
             bytes += rows.iter().map(|row| row.row.text.len()).sum::<usize>();
@@ -238,7 +254,7 @@ impl Stream {
                 round.tired = true;
                 break;
             }
-            if round.rows.len() >= want || bytes >= settings.page_bytes_max {
+            if round.rows.len() >= want || bytes >= bytes_max {
                 break;
             }
         }
@@ -282,6 +298,7 @@ impl Stream {
         let settings = job.budget.settings;
         let share = share_of(want, units);
         let bytes_max = (settings.sort_bytes_max / units.max(1)).max(settings.page_bytes_max);
+        let bytes_max = bytes_max.min(job.memory.bytes_max() / (2 * units.max(1))).max(1);
         let rows = Question::Rows { want: share, bytes_max, in_turn: false };
         let is_few = want <= PLACES_MAX && units > 1 && !job.query.facts().distinct;
         let places = Question::Places { want: share, bytes_max };
@@ -331,9 +348,11 @@ impl Stream {
         let open = self.open_units();
         let first_report = reports.len();
         let mut units = Vec::with_capacity(answers.len());
-        for Answer { places, view, end, report, .. } in answers {
+        let mut memory = Vec::with_capacity(2 * answers.len());
+        for Answer { places, view, end, report, memory: of_places, .. } in answers {
             units.push((places.unwrap_or_default(), end != End::Exhausted, view));
             reports.push(report);
+            memory.push(of_places);
         }
         let lists: Vec<(&PlaceList, bool)> =
             units.iter().map(|(places, has_more, _)| (places, *has_more)).collect();
@@ -353,6 +372,7 @@ impl Stream {
         let mut found: Vec<_> = used.iter().map(|_| Vec::new().into_iter().enumerate()).collect();
         for (answer, at) in ask_rows_at(job, asked)?.into_iter().zip(noted) {
             reports[first_report + at].add(answer.report);
+            memory.push(answer.memory);
             found[at] = answer.rows_at.into_iter().enumerate();
             self.lists[open[at]] = answer.places.unwrap_or_default();
         }
@@ -368,7 +388,7 @@ impl Stream {
             let Row { text, hash, .. } = row?;
             Some(StreamRow { text, hash, unit: open[*at], place: Place::Listed(number) })
         });
-        Ok(Round { rows: rows.collect(), done: is_done, tired: false })
+        Ok(Round { rows: rows.collect(), done: is_done, tired: false, memory })
     }
 
     /// Merges rows, of which each unit was asked for a share.
@@ -383,6 +403,7 @@ impl Stream {
         let mut limit: Option<SortPosition> = None;
         let mut tired = false;
         let mut rows: Vec<StreamRow> = Vec::new();
+        let mut memory = Vec::new();
         for (answer, unit) in answers.into_iter().zip(open) {
             tired |= matches!(answer.end, End::OutOfBudget(_)) && answer.rows.len() < share;
             let stopped_at = match answer.end {
@@ -399,6 +420,7 @@ impl Stream {
                 self.open[unit] = false;
             }
             reports.push(answer.report);
+            memory.push(answer.memory);
             rows.extend(answer.rows.into_iter().map(|row| placed(row, unit)));
         }
         rows.sort_by(|a, b| compare(order, a, b));
@@ -406,7 +428,7 @@ impl Stream {
             self.hold_back(order, limit, &mut rows);
         }
         self.sorted = limit;
-        Round { rows, done: !self.open.contains(&true), tired }
+        Round { rows, done: !self.open.contains(&true), tired, memory }
     }
 
     /// Drops the rows behind the limit. Their units are asked again.

@@ -13,8 +13,8 @@ use partita_query::{Interrupt, Query, ScopeSettings, evaluate};
 use super::{EVERYTHING, PAGE_RESOURCES_DEFAULT, PAGE_RESOURCES_MAX, invalid_continuation};
 use crate::context::Work;
 use crate::database::Database;
-use crate::supervision::Supervision;
 use crate::op::{EncryptionKeyOp, Op, Outcome, PageRequest, PermissionOp, ScriptOp, UserOp};
+use crate::supervision::Supervision;
 
 /// What a continuation begins with; the rest is a number of rows.
 const DELIVERED: &str = "rows:";

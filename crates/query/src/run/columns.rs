@@ -86,7 +86,7 @@ impl<'v> Columns<'v> {
                 Operand::Column(column) => cell_of(&self.values, *column, numbers),
             };
             if let Some(cell) = cell {
-                table.add(at, aggregate, cell.clone(), 1);
+                table.add(at, aggregate, cell.clone(), 1)?;
             }
         }
         table.check()

@@ -38,18 +38,19 @@ pub(crate) fn for_each_value<'a>(
 ) -> Flow {
     let mut seen = query.distinct.then(HashSet::new);
     let mut project_row = |frame: &mut Frame<'a>| match project(&query.projection, frame)? {
-        Some(cell) if is_new(seen.as_mut(), &cell) => f(frame, cell),
+        Some(cell) if is_new(seen.as_mut(), frame, &cell)? => f(frame, cell),
         _ => GO_ON,
     };
     let Some(grouping) = &query.grouping else {
         return for_each_binding(query, frame, &mut project_row);
     };
-    let mut table = Table::new(grouping);
+    let mut table = Table::new(grouping, frame.scope.memory());
     let _to_the_end = for_each_binding(query, frame, &mut |frame| {
         table.gather(grouping, frame, 1)?;
         GO_ON
     })?;
-    for group in table.into_groups() {
+    let (groups, _memory) = table.into_groups();
+    for group in groups {
         group.bind(grouping, frame);
         if project_row(frame)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -58,8 +59,13 @@ pub(crate) fn for_each_value<'a>(
     GO_ON
 }
 
-fn is_new(seen: Option<&mut HashSet<u128>>, cell: &Cell<'_>) -> bool {
-    seen.is_none_or(|seen| seen.insert(hash::of_cell(cell)))
+fn is_new(seen: Option<&mut HashSet<u128>>, frame: &Frame<'_>, cell: &Cell<'_>) -> Result<bool> {
+    let Some(seen) = seen else { return Ok(true) };
+    let is_new = seen.insert(hash::of_cell(cell));
+    if is_new {
+        frame.scope.reserve(hash::SEEN_BYTES)?;
+    }
+    Ok(is_new)
 }
 
 fn project<'a>(projection: &'a Projection, frame: &mut Frame<'a>) -> Evaluated<'a> {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use partita_model::{Document, ErrorKind, Value};
+use partita_model::{Document, ErrorKind, MemoryShare, Value};
 use partita_query::{Filter, Groups, Query, Row, ScopeSettings, evaluate};
 use proptest::prelude::*;
 
@@ -131,16 +131,16 @@ proptest! {
         );
         let Some(query) = parse(&text) else { return Ok(()) };
         let Ok(whole) = evaluate(&query, &ITEMS, &ScopeSettings::default()) else { return Ok(()) };
-        let mut merged = Groups::new(&query);
+        let mut merged = Groups::new(&query, &MemoryShare::default());
         for part in [&ITEMS[..cut], &ITEMS[cut..]] {
-            let mut groups = Groups::new(&query);
+            let mut groups = Groups::new(&query, &MemoryShare::default());
             let mut run = query.start(&ScopeSettings::default());
             for item in part {
                 run.gather(Document::new(item), &mut groups).unwrap();
             }
             merged.merge(groups).unwrap();
         }
-        let rows = merged.finish(&mut query.start(&ScopeSettings::default())).unwrap();
+        let rows = merged.finish(&mut query.start(&ScopeSettings::default())).unwrap().0;
         let texts: Vec<String> = rows.into_iter().map(|row| row.text).collect();
         prop_assert_eq!(texts, whole, "{}", text);
     }

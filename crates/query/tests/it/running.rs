@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use partita_model::{ComputedProperty, Document, ErrorKind, IndexStep, Value};
+use partita_model::{ComputedProperty, Document, ErrorKind, IndexStep, MemoryShare, Value};
 use partita_query::{Groups, Query, Reads, ScopeSettings, evaluate, sort_key};
 
 fn parse(text: &str) -> Query {
@@ -268,7 +268,7 @@ fn groups_gathered_apart_are_merged() {
     );
     let mut halves = [["1", "\"x\""], ["2", "1"]].map(|values| {
         let mut run = query.start(&ScopeSettings::default());
-        let mut groups = Groups::new(&query);
+        let mut groups = Groups::new(&query, &MemoryShare::default());
         for (g, v) in [("a", values[0]), ("b", values[1])] {
             let item = format!("{{\"g\":\"{g}\",\"v\":{v}}}");
             run.gather(Document::new(&item), &mut groups).unwrap();
@@ -277,7 +277,7 @@ fn groups_gathered_apart_are_merged() {
     });
     let mut all = halves[0].take().unwrap();
     all.merge(halves[1].take().unwrap()).unwrap();
-    let rows = all.finish(&mut query.start(&ScopeSettings::default())).unwrap();
+    let rows = all.finish(&mut query.start(&ScopeSettings::default())).unwrap().0;
     let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
     let expected =
         [r#"{"g":"a","n":2,"s":3,"l":1,"all":[1,2]}"#, r#"{"g":"b","n":2,"l":1,"all":["x",1]}"#];

@@ -440,7 +440,11 @@ impl State {
         }
     }
 
-    fn take_decided(&mut self, lane: usize, which: usize) -> Option<(TicketSetter, Result<Commit>)> {
+    fn take_decided(
+        &mut self,
+        lane: usize,
+        which: usize,
+    ) -> Option<(TicketSetter, Result<Commit>)> {
         let queue = &mut self.lanes[lane];
         let decided = |waiting: &Waiting| matches!(waiting.stage, Stage::Decided(_));
         let count = queue.iter().filter(|waiting| decided(waiting)).count();
@@ -478,16 +482,13 @@ impl State {
                 batch.expects.retain(|expect| !is_guard(expect));
             }
             Bug::BlindExpiry if self.actor == Actor::Maintenance => {
-                let removes = |write: &Write| {
-                    matches!(write, Write::Delete { space, .. } if *space == Space::Items)
-                };
+                let removes = |write: &Write| matches!(write, Write::Delete { space, .. } if *space == Space::Items);
                 if batch.writes.iter().any(removes) {
                     batch.expects.clear();
                 }
             }
             Bug::LostCopy if self.actor == Actor::Maintenance => {
-                let copied =
-                    |write: &Write| matches!(write, Write::Put { space: Space::Feed, .. });
+                let copied = |write: &Write| matches!(write, Write::Put { space: Space::Feed, .. });
                 if let Some(at) = batch.writes.iter().position(copied) {
                     self.copied += 1;
                     if self.copied.is_multiple_of(3) {

@@ -82,9 +82,10 @@ impl Database {
         (epk, key): (&Epk, &PartitionKey),
         mut members: Vec<Member>,
     ) -> Result<Vec<BatchResult>> {
+        let memory = self.settings.memory.share();
         for _ in 0..ATTEMPTS_MAX {
             let partition = home_of(container, epk);
-            let mut view = Overlay::new(self.open_partition(work, partition)?);
+            let mut view = Overlay::new(self.open_partition(work, partition)?, &memory);
             view.begin_at(epk, key)?;
             // A batch that only reads must not show less than the client has seen; one that writes
             // is never refused for it.
@@ -168,8 +169,8 @@ impl Database {
             }
             What::Write(intent) => {
                 let prepared = self.prepare(work, view, place, intent, &mut member.rid)?;
+                view.absorb(prepared.batch)?;
                 *effects = effects.and(prepared.effects);
-                view.absorb(prepared.batch);
                 (prepared.outcome, prepared.counts.usage())
             }
         };

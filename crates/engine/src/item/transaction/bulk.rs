@@ -13,7 +13,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use partita_model::{Charge, Epk, Error, ErrorKind, PartitionKey, Result, limits};
+use partita_model::{
+    Charge, Epk, Error, ErrorKind, MemoryShare, PartitionKey, Reservation, Result, limits,
+};
 
 use super::join::{self, Boxed};
 use super::script::TriggeredWrite;
@@ -23,6 +25,7 @@ use crate::context::{Context, Work};
 use crate::database::Database;
 use crate::item::list::gone;
 use crate::keys;
+use crate::memory;
 use crate::op::{
     BatchDone, BatchOperation, BatchResult, Change, OnError, Outcome, Returns, Served,
 };
@@ -40,11 +43,20 @@ enum Task {
     Triggered(Box<TriggeredWrite>),
 }
 
+/// What the operations of a bulk have in common.
+struct Bulk<'a> {
+    context: &'a Context,
+    container: &'a Arc<Container>,
+    memory: MemoryShare,
+}
+
 /// What became of it.
 struct Finished {
     result: Result<Outcome>,
     charge: Charge,
     served: Option<Served>,
+    /// Of the item in the result.
+    _memory: Reservation,
 }
 
 impl Database {
@@ -62,9 +74,10 @@ impl Database {
         drop(self.open_partition(work, partition)?);
         let member = |operation| self.bulk_member(container, partition, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
+        let bulk = Bulk { context: work.context, container, memory: self.settings.memory.share() };
         let mut finished = match on_error {
-            OnError::Continue => self.run_together(work.context, container, &members).await,
-            OnError::Stop => self.run_in_order(work.context, container, &members).await,
+            OnError::Continue => self.run_together(&bulk, &members).await,
+            OnError::Stop => self.run_in_order(&bulk, &members).await,
         };
         note_latest(work, &finished);
         wait_alike(&mut finished);
@@ -114,13 +127,8 @@ impl Database {
         Member { task, returns }
     }
 
-    async fn run_together(
-        &self,
-        context: &Context,
-        container: &Arc<Container>,
-        members: &[Member],
-    ) -> Vec<Finished> {
-        let entangled = !container.definition.unique_keys.is_empty()
+    async fn run_together(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
+        let entangled = !bulk.container.definition.unique_keys.is_empty()
             || members.iter().flat_map(|member| &member.task).any(Task::concerns_others);
         let line = |task: &Task| match task {
             Task::Plain(step) if !entangled => step.place.item_key.clone(),
@@ -130,7 +138,7 @@ impl Database {
         for (at, member) in members.iter().enumerate() {
             lines.entry(member.task.as_ref().map_or(Vec::new(), line)).or_default().push(at);
         }
-        let start = |line| self.run_line(context, container, members, line);
+        let start = |line| self.run_line(bulk, members, line);
         let lines = join::all(lines.into_values().map(start).collect()).await;
         let mut finished: Vec<(usize, Finished)> = lines.into_iter().flatten().collect();
         finished.sort_by_key(|(at, _)| *at);
@@ -140,30 +148,24 @@ impl Database {
     /// Runs the operations at these places in order.
     fn run_line<'a>(
         &'a self,
-        context: &'a Context,
-        container: &'a Arc<Container>,
+        bulk: &'a Bulk<'a>,
         members: &'a [Member],
         line: Vec<usize>,
     ) -> Boxed<'a, Vec<(usize, Finished)>> {
         Box::pin(async move {
             let mut finished = Vec::with_capacity(line.len());
             for at in line {
-                finished.push((at, self.run_one(context, container, &members[at]).await));
+                finished.push((at, self.run_one(bulk, &members[at]).await));
             }
             finished
         })
     }
 
     /// Stops after the first operation that fails.
-    async fn run_in_order(
-        &self,
-        context: &Context,
-        container: &Arc<Container>,
-        members: &[Member],
-    ) -> Vec<Finished> {
+    async fn run_in_order(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
         let mut finished = Vec::with_capacity(members.len());
         for member in members {
-            finished.push(self.run_one(context, container, member).await);
+            finished.push(self.run_one(bulk, member).await);
             if finished.last().is_some_and(|last: &Finished| last.result.is_err()) {
                 break;
             }
@@ -171,12 +173,8 @@ impl Database {
         finished
     }
 
-    async fn run_one(
-        &self,
-        context: &Context,
-        container: &Arc<Container>,
-        member: &Member,
-    ) -> Finished {
+    async fn run_one(&self, bulk: &Bulk<'_>, member: &Member) -> Finished {
+        let Bulk { context, container, memory } = bulk;
         let mut work = Work::new(context);
         work.container = Some(Arc::clone(container));
         let result = match &member.task {
@@ -193,7 +191,20 @@ impl Database {
         };
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
-        Finished { result, charge, served: work.served }
+        let mut memory = memory.reservation(memory::RESULTS);
+        let result = result.and_then(|outcome| reserved(outcome, &mut memory));
+        Finished { result, charge, served: work.served, _memory: memory }
+    }
+}
+
+/// An outcome, if there is memory for the item in it.
+fn reserved(outcome: Outcome, memory: &mut Reservation) -> Result<Outcome> {
+    match outcome {
+        Outcome::Item { body, change: Change::None, etag } => {
+            memory.grow(body.0.len())?;
+            Ok(Outcome::Item { body, change: Change::None, etag })
+        }
+        outcome => Ok(outcome),
     }
 }
 

@@ -51,10 +51,13 @@ impl Progress {
         Progress { view, count: 0, existing: None, charge, effects: Effects::default() }
     }
 
-    fn add(&mut self, prepared: Prepared) {
+    /// Fails if there is no memory for it.
+    fn add(&mut self, prepared: Prepared, charge: Charge) -> Result<()> {
+        self.view.absorb(prepared.batch)?;
         self.count += 1;
         self.effects = self.effects.and(prepared.effects);
-        self.view.absorb(prepared.batch);
+        self.charge = self.charge + charge;
+        Ok(())
     }
 }
 
@@ -91,7 +94,8 @@ impl Database {
     ) -> Result<Outcome> {
         for _ in 0..ATTEMPTS_MAX {
             let partition = target_of(container, &import.target)?;
-            let view = Overlay::new(self.open_partition(work, partition)?);
+            let memory = self.settings.memory.share();
+            let view = Overlay::new(self.open_partition(work, partition)?, &memory);
             let done = self.import_into(work, container, view, import)?;
             let Progress { view, count, existing, charge, effects } = done;
             work.parts = charge;
@@ -160,8 +164,12 @@ impl Database {
                 prepared => prepared.map_err(|error| thrown(at, error))?,
             };
             let usage = prepared.counts.usage();
-            done.charge = done.charge + pricing::charge(&usage, self.consistency(work.context));
-            done.add(prepared);
+            let charge = pricing::charge(&usage, self.consistency(work.context));
+            match done.add(prepared, charge) {
+                // The client goes on behind what there was memory for.
+                Err(_) if at > 0 => break,
+                added => added?,
+            }
         }
         Ok(done)
     }

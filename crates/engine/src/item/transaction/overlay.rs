@@ -18,14 +18,14 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use partita_model::{Epk, Lsn, PartitionKey};
+use partita_model::{Epk, Lsn, MemoryShare, PartitionKey, Reservation};
 use partita_storage::{
     Batch, Direction, Entry, Expect, KeyRange, Page, Record, Result, ScanLimit, Snapshot, Space,
     StorageError, Write, counter,
 };
 
 use super::index_writes::IndexWrites;
-use crate::{feed, keys};
+use crate::{feed, keys, memory};
 
 /// The LSN of what is not committed yet. No commit ever gets it, so an expectation that names it
 /// by mistake fails instead of passing.
@@ -46,8 +46,27 @@ pub(super) struct Overlay {
     index: Mutex<IndexWrites>,
     sums: BTreeMap<Key, i64>,
     log: Vec<Vec<u8>>,
+    memory: Reservation,
     /// How the keys of items begin of which the store has none, and is expected to have none.
     empty: Option<Vec<u8>>,
+}
+
+/// What a change takes beside its key and value, about: its place among the changes here, and in
+/// the batch that is made of them.
+const CHANGE_BYTES: usize = 160;
+
+/// The memory that the changes of a batch take here, about.
+fn bytes_of(batch: &Batch) -> usize {
+    let written = batch.writes.iter().map(|write| {
+        CHANGE_BYTES
+            + match write {
+                Write::Put { key, value, .. } => key.len() + value.len(),
+                Write::Delete { key, .. } => key.len(),
+                Write::Add { key, .. } => key.len(),
+                Write::Log { value, .. } => value.len(),
+            }
+    });
+    written.sum::<usize>() + batch.expects.len() * CHANGE_BYTES
 }
 
 /// Adds writes to a batch.
@@ -61,8 +80,10 @@ pub(super) fn put_all(batch: &mut Batch, written: Written) {
 }
 
 impl Overlay {
-    pub(super) fn new(base: Box<dyn Snapshot>) -> Overlay {
+    /// What it holds is drawn from `memory`.
+    pub(super) fn new(base: Box<dyn Snapshot>, memory: &MemoryShare) -> Overlay {
         Overlay {
+            memory: memory.reservation(memory::WRITES),
             base,
             seen: BTreeMap::new(),
             written: Written::new(),
@@ -124,8 +145,10 @@ impl Overlay {
         }
     }
 
-    /// Adds the batch of an operation that was prepared on this view.
-    pub(super) fn absorb(&mut self, batch: Batch) {
+    /// Adds the batch of an operation that was prepared on this view. Nothing of it, if there is no
+    /// memory for it.
+    pub(super) fn absorb(&mut self, batch: Batch) -> partita_model::Result<()> {
+        self.memory.grow(bytes_of(&batch))?;
         for expect in batch.expects {
             match expect {
                 Expect::Absent { space, key } => self.saw(space, key, None),
@@ -143,6 +166,7 @@ impl Overlay {
             }
         }
         self.index.get_mut().unwrap_or_else(PoisonError::into_inner).end_operation();
+        Ok(())
     }
 
     /// What is in the store, without the transaction's own writes.
@@ -393,9 +417,9 @@ mod tests {
             for batch in batches(&before) {
                 store.submit(HOME, batch).wait().unwrap();
             }
-            let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+            let mut overlay = Overlay::new(store.snapshot(HOME).unwrap(), &MemoryShare::default());
             for batch in batches(&own) {
-                overlay.absorb(batch);
+                overlay.absorb(batch).unwrap();
             }
             let read = |view: &dyn Snapshot| {
                 let scan = |space, direction| all(view, space, direction, entries_max);
@@ -431,14 +455,14 @@ mod tests {
         let epk = Epk::parse_hex("0A").unwrap();
         let item = keys::item(&epk, &key, "1");
         let create = |count: i64| {
-            let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+            let mut overlay = Overlay::new(store.snapshot(HOME).unwrap(), &MemoryShare::default());
             overlay.begin_at(&epk, &key).unwrap();
             assert_eq!(overlay.get(Space::Items, &item).unwrap(), None);
             let mut batch = Batch::new();
             batch.expect_absent(Space::Items, item.clone());
             batch.put(Space::Items, item.clone(), vec![1]);
             batch.add(Space::Meta, keys::head(&epk, &key), keys::head_delta(count, 1));
-            overlay.absorb(batch);
+            overlay.absorb(batch).unwrap();
             assert!(overlay.get(Space::Items, &item).unwrap().is_some(), "its own");
             overlay.into_batch()
         };
@@ -448,7 +472,7 @@ mod tests {
         store.submit(HOME, first).wait().unwrap();
         let refused = store.submit(HOME, second).wait();
         assert!(matches!(refused, Err(StorageError::Conflict { space: Space::Meta, .. })));
-        let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+        let mut overlay = Overlay::new(store.snapshot(HOME).unwrap(), &MemoryShare::default());
         overlay.begin_at(&epk, &key).unwrap();
         assert!(overlay.get(Space::Items, &item).unwrap().is_some(), "it is not empty any more");
         overlay.saw(Space::Items, item.clone(), Some(Lsn(1)));
@@ -460,17 +484,17 @@ mod tests {
     fn what_a_transaction_wrote_itself_is_not_expected_of_the_store() {
         let store = MemoryStore::new();
         store.create_partitions(&[HOME], Lsn(0)).unwrap();
-        let mut overlay = Overlay::new(store.snapshot(HOME).unwrap());
+        let mut overlay = Overlay::new(store.snapshot(HOME).unwrap(), &MemoryShare::default());
         let mut first = Batch::new();
         first.expect_absent(Space::Items, b"k".to_vec());
         first.put(Space::Items, b"k".to_vec(), vec![1]);
-        overlay.absorb(first);
+        overlay.absorb(first).unwrap();
         let own = overlay.get(Space::Items, b"k").unwrap().unwrap();
         assert_eq!(own.lsn, UNCOMMITTED);
         let mut second = Batch::new();
         second.expect_unchanged(Space::Items, b"k".to_vec(), own.lsn);
         second.put(Space::Items, b"k".to_vec(), vec![2]);
-        overlay.absorb(second);
+        overlay.absorb(second).unwrap();
         let batch = overlay.into_batch();
         let absent = Expect::Absent { space: Space::Items, key: b"k".to_vec() };
         assert_eq!(batch.expects, [absent]);

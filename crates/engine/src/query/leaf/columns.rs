@@ -21,17 +21,18 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{IndexStep, Result, Scalar};
+use partita_model::{IndexStep, Reservation, Result, Scalar};
 use partita_query::{Judge, Run, Seen};
 use partita_storage::Direction;
 
-use super::items::{self, BATCH_FIRST, BATCH_MAX};
+use super::items::{self, BATCH_FIRST, BATCH_MAX, Loaded};
 use super::key_rows::{KeyRows, Told, put_text};
 use super::plan::{ItemSet, path_text};
 use super::reader::{IndexReader, TREES, may_be_cut, rid_of, scalars};
 use super::{Emit, End, Leaf};
 use crate::index::{self, RidSet};
 use crate::keys;
+use crate::memory;
 use crate::query::cache::{Cached, Known};
 use crate::query::places::{ALL_ROWS, LeafRow, PlaceList, Position};
 
@@ -43,6 +44,10 @@ pub(super) const UNDEFINED: u32 = 0;
 pub(super) const LOAD: u32 = u32::MAX;
 /// Items of one piece of a column.
 const PIECE: u64 = 1 << 12;
+const PIECE_BYTES: usize = PIECE as usize * size_of::<u32>();
+/// What a value takes beside its bytes: its number and where it ends, in lists that grow, and what
+/// is made of it to filter or group by: a count, a place or a verdict.
+const VALUE_BYTES: usize = 96;
 
 /// The values at one path, item by item.
 #[derive(Debug, Default)]
@@ -78,11 +83,13 @@ impl Column {
         Column { ends: vec![0], numbers: vec![f64::NAN], ..Column::default() }
     }
 
-    /// None if the index cannot tell which items have no scalar at the path.
+    /// None if the index cannot tell which items have no scalar at the path, or if there is no
+    /// memory for a column: other ways need less.
     fn read(
         reader: &mut IndexReader<'_>,
         steps: &[IndexStep],
         only: Option<&RidSet>,
+        memory: &mut Reservation,
     ) -> Result<Option<Column>> {
         let before = reader.scanned;
         let path = index::path_prefix(steps, reader.terms);
@@ -90,6 +97,7 @@ impl Column {
         let mut column = Column::new();
         let mut last: Vec<u8> = Vec::new();
         let mut cell = UNDEFINED;
+        let mut is_short = false;
         reader.walk(&scalars(&path), Direction::Forward, |key, _| {
             let rid = rid_of(key)?;
             if only.is_none_or(|only| only.contains(rid)) {
@@ -103,16 +111,23 @@ impl Column {
                         true => LOAD,
                         false => column.add_value(value.scalar()),
                     };
+                    is_short |= !memory.try_grow(value.bytes().len() + VALUE_BYTES);
                 }
-                column.set(rid, cell);
+                is_short |= column.set(rid, cell) && !memory.try_grow(PIECE_BYTES);
+                if is_short {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
             Ok(ControlFlow::Continue(()))
         })?;
         for shape in shapes.that_may_have(TREES) {
             reader.walk_rids(&keys::shape_range(shape), Direction::Forward, |rid, _| {
-                column.set(rid, LOAD);
-                ControlFlow::Continue(())
+                is_short |= column.set(rid, LOAD) && !memory.try_grow(PIECE_BYTES);
+                if is_short { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
+        }
+        if is_short {
+            return Ok(None);
         }
         column.entries = reader.scanned - before;
         column.rids = column.those_with_something();
@@ -147,12 +162,15 @@ impl Column {
         u32::try_from(self.ends.len() - 1).unwrap_or(LOAD)
     }
 
-    fn set(&mut self, rid: u64, cell: u32) {
+    /// True if that took another piece.
+    fn set(&mut self, rid: u64, cell: u32) -> bool {
+        let before = self.cells.len();
         let piece = self.cells.entry(rid / PIECE);
         let piece = piece.or_insert_with(|| vec![UNDEFINED; PIECE as usize].into_boxed_slice());
         if let Some(place) = piece.get_mut((rid % PIECE) as usize) {
             *place = cell;
         }
+        self.cells.len() > before
     }
 
     /// Looks up the cells of one item after the other.
@@ -205,12 +223,15 @@ pub(super) struct ColumnScan {
     /// The items, if they are not all that there are.
     pub(super) set: Option<ItemSet>,
     everyone: Option<Arc<Known>>,
+    /// Of the columns that were not remembered.
+    _memory: Reservation,
     /// How many entries of the index were looked at for them.
     pub(super) entries: u64,
 }
 
 impl ColumnScan {
-    /// The columns of all items, or of some. None if the index does not have them.
+    /// The columns of all items, or of some. None if the index does not have them, or if they are
+    /// too large.
     pub(super) fn read(
         leaf: &Leaf<'_>,
         paths: &[Vec<IndexStep>],
@@ -219,8 +240,9 @@ impl ColumnScan {
         let in_partition = leaf.items_in_partition()?;
         let mut reader = IndexReader::of(leaf);
         let mut columns = Vec::with_capacity(paths.len());
+        let mut memory = leaf.memory.reservation(memory::FOUND);
         for path in paths {
-            match column(&mut reader, path, only)? {
+            match column(&mut reader, path, only, &mut memory)? {
                 Some(column) => columns.push(column),
                 None => return Ok(None),
             }
@@ -232,7 +254,7 @@ impl ColumnScan {
             false => Some(all_rids(&mut reader)?),
         };
         let (paths, entries) = (paths.to_vec(), reader.scanned);
-        Ok(Some(ColumnScan { paths, columns, set: None, everyone, entries }))
+        Ok(Some(ColumnScan { paths, columns, set: None, everyone, _memory: memory, entries }))
     }
 
     /// Its items.
@@ -265,16 +287,17 @@ fn column(
     reader: &mut IndexReader<'_>,
     path: &[IndexStep],
     only: Option<&RidSet>,
+    memory: &mut Reservation,
 ) -> Result<Option<Arc<Column>>> {
     let range = scalars(&index::path_prefix(path, reader.terms));
     match only {
-        None => reader.found(&range, |reader| Column::read(reader, path, None)),
+        None => reader.found(&range, |reader| Column::read(reader, path, None, memory)),
         Some(_) => match reader.remembered::<Column>(&range) {
             Some(column) => {
                 reader.scanned += column.entries;
                 Ok(Some(column))
             }
-            None => Ok(Column::read(reader, path, only)?.map(Arc::new)),
+            None => Ok(Column::read(reader, path, only, memory)?.map(Arc::new)),
         },
     }
 }
@@ -407,10 +430,14 @@ type Flow = ControlFlow<bool>;
 /// Loads items and gives their rows.
 fn load(leaf: &mut Leaf<'_>, batch: &[(u64, Verdict)], emit: &mut Emit<'_>) -> Result<Flow> {
     let rids: Vec<u64> = batch.iter().map(|(rid, _)| *rid).collect();
-    let items = items::fetch(leaf, &rids)?;
-    for (at, item) in items.iter().enumerate() {
-        if items::rows_of(leaf, item, 0, emit)?.is_break() {
-            return Ok(ControlFlow::Break(at + 1 == items.len()));
+    let mut left = rids.as_slice();
+    while !left.is_empty() {
+        let Loaded { items, done, memory: _held } = items::fetch(leaf, left)?;
+        left = left.get(done..).unwrap_or_default();
+        for (at, item) in items.iter().enumerate() {
+            if items::rows_of(leaf, item, 0, emit)?.is_break() {
+                return Ok(ControlFlow::Break(left.is_empty() && at + 1 == items.len()));
+            }
         }
     }
     Ok(ControlFlow::Continue(()))

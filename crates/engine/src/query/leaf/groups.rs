@@ -17,7 +17,7 @@ use partita_storage::Direction;
 
 use super::Leaf;
 use super::columns::{Column, ColumnScan, LOAD, UNDEFINED};
-use super::items::{BATCH_MAX, fetch};
+use super::items::{self, Loaded, fetch};
 use super::key_rows::{Template, Told};
 use super::plan::ItemSet;
 use super::reader::{IndexReader, TREES, may_be_cut, scalars};
@@ -26,7 +26,7 @@ use crate::keys;
 
 /// `SELECT VALUE COUNT(1)` where a counter has the answer.
 pub(super) fn counted(leaf: &mut Leaf<'_>, items: u64) -> Result<Groups> {
-    let mut groups = Groups::new(leaf.query);
+    let mut groups = Groups::new(leaf.query, leaf.memory);
     if items > 0 {
         leaf.run.gather_known(Document::new("{}"), items, &mut groups)?;
     }
@@ -35,8 +35,8 @@ pub(super) fn counted(leaf: &mut Leaf<'_>, items: u64) -> Result<Groups> {
 
 /// The groups of the items of a set, which are loaded.
 pub(super) fn of_items(leaf: &mut Leaf<'_>, set: &ItemSet) -> Result<Groups> {
-    let mut groups = Groups::new(leaf.query);
-    let rids: Vec<u64> = set.rids.iter_from(0).collect();
+    let mut groups = Groups::new(leaf.query, leaf.memory);
+    let (rids, _memory) = items::listed(leaf, &set.rids)?;
     gather_loaded(leaf, &rids, &mut groups)?;
     Ok(groups)
 }
@@ -60,8 +60,11 @@ pub(super) fn of_columns(leaf: &mut Leaf<'_>, scan: &ColumnScan, is_exact: bool)
 
 /// Loads items and gathers them.
 fn gather_loaded(leaf: &mut Leaf<'_>, rids: &[u64], groups: &mut Groups) -> Result<()> {
-    for batch in rids.chunks(BATCH_MAX) {
-        for item in fetch(leaf, batch)? {
+    let mut left = rids;
+    while !left.is_empty() {
+        let Loaded { items, done, memory: _held } = fetch(leaf, items::first(left))?;
+        left = left.get(done..).unwrap_or_default();
+        for item in items {
             leaf.report.rows_evaluated += 1;
             groups.turn_to(item.rid);
             leaf.run.gather(Document::new(item.text()?), groups)?;
@@ -82,7 +85,7 @@ struct Gathering {
 
 impl Gathering {
     fn new(leaf: &Leaf<'_>, is_exact: bool) -> Gathering {
-        Gathering { groups: Groups::new(leaf.query), is_exact, text: String::new() }
+        Gathering { groups: Groups::new(leaf.query, leaf.memory), is_exact, text: String::new() }
     }
 
     fn write<'v>(&mut self, template: &Template, value: &mut dyn FnMut(usize) -> Option<&'v str>) {

@@ -40,7 +40,7 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{Clock, EpkRange, Error, KeyPart, Result, Usage};
+use partita_model::{Clock, EpkRange, Error, KeyPart, MemoryShare, Reservation, Result, Usage};
 use partita_query::{Groups, Query, Row, Run};
 use partita_storage::Snapshot;
 
@@ -51,11 +51,12 @@ use self::choose::{Goal, check_order, choose};
 use self::key_rows::KeyRows;
 use self::plan::{LeafPlan, way_to_rows};
 use super::cache::ResultCache;
-use super::places::{LeafRow, PlaceList, Position};
+use super::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopRows};
 use crate::catalog::{Container, Partition};
 use crate::database::QuerySettings;
 use crate::index;
 use crate::keys;
+use crate::memory;
 use crate::op::{IndexUse, LeafReport, PlanHint};
 use crate::record::SeenItem;
 use crate::supervision::Supervision;
@@ -83,6 +84,8 @@ pub(super) struct Leaf<'a> {
     pub(super) partition: &'a Partition,
     pub(super) view: &'a dyn Snapshot,
     pub(super) cache: &'a ResultCache,
+    /// The working memory of the query.
+    pub(super) memory: &'a MemoryShare,
     pub(super) query: &'a Query,
     pub(super) run: Run<'a>,
     /// Only items whose EPK lies in here.
@@ -205,11 +208,15 @@ impl<'a> Leaf<'a> {
     }
 
     /// The row of each of some places that this leaf gave; none where the item has none.
-    pub(super) fn rows_at(&mut self, places: &PlaceList) -> Result<Vec<Option<Row>>> {
+    pub(super) fn rows_at(
+        &mut self,
+        places: &PlaceList,
+        memory: &mut Reservation,
+    ) -> Result<Vec<Option<Row>>> {
         self.timed(|leaf| {
             let maker = KeyRows::of_places(leaf, true);
             leaf.explain(|| (way_to_rows(maker.is_some()), Vec::new()));
-            let rows = ordered::rows_at(leaf, true, maker.as_ref(), places)?;
+            let rows = ordered::rows_at(leaf, (true, maker.as_ref()), places, memory)?;
             leaf.report.rows_out += rows.iter().flatten().count() as u64;
             Ok(rows)
         })
@@ -264,6 +271,15 @@ impl<'a> Leaf<'a> {
                 format!("{second}\nafter giving up, since {because}:\n{}", first.join("\n"));
         }
         done
+    }
+
+    /// The first rows of an order, which are kept while others pass by.
+    fn top_rows<'t>(&self, order: &'t Order, after: Option<&'t SortPosition>) -> TopRows<'t> {
+        let settings = self.budget.settings;
+        // Twice as much is held before it is cut, by all that work on the query.
+        let part = self.memory.bytes_max() / (4 * settings.parallelism.max(1));
+        let limits = (self.want, settings.sort_bytes_max.min(part));
+        TopRows::new(order, after, limits, self.memory.reservation(memory::SORTED))
     }
 
     /// Looked at, but not to be paid for.

@@ -7,17 +7,18 @@
 
 use std::ops::ControlFlow;
 
-use partita_model::{Document, Result};
+use partita_model::{Document, Reservation, Result};
 use partita_query::{PlainRow, Row};
 
 use super::choose::cost;
-use super::items::{self, fetch};
+use super::items::{self, Loaded, fetch};
 use super::key_rows::{KeyRows, is_of_one_value};
 use super::order_walk::{Class, OrderWalk, Piece, WalkPlan};
 use super::plan::{ItemSet, LeafPlan};
 use super::reader::IndexReader;
 use super::{Emit, End, Leaf, scan};
-use crate::query::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopRows};
+use crate::memory;
+use crate::query::places::{LeafRow, Order, PlaceList, Position, SortPosition};
 
 /// Rows of keys that are made at a time.
 const KEY_ROWS_MAX: usize = 1_000;
@@ -92,7 +93,10 @@ fn give(
     };
     let passed = match piece {
         Piece::Clear { places, passed } if !leaf.query.facts().joins => {
-            let rows = rows_at(leaf, plan.is_answered, maker, &places)?;
+            let mut memory = leaf.memory.reservation(memory::ROWS);
+            let rows = rows_at(leaf, (plan.is_answered, maker), &places, &mut memory)?;
+            // Whoever takes them counts them.
+            drop(memory);
             for (row, place) in rows.into_iter().zip(places.iter()) {
                 let Some(row) = row else { continue };
                 leaf.report.rows_out += 1;
@@ -166,13 +170,13 @@ pub(super) fn places(
 /// all of them through.
 pub(super) fn rows_at(
     leaf: &mut Leaf<'_>,
-    is_answered: bool,
-    maker: Option<&KeyRows<'_>>,
+    (is_answered, maker): (bool, Option<&KeyRows<'_>>),
     places: &PlaceList,
+    memory: &mut Reservation,
 ) -> Result<Vec<Option<Row>>> {
     match maker {
-        Some(maker) => rows_of_keys(leaf, maker, places),
-        None => rows_of_items(leaf, is_answered, places),
+        Some(maker) => rows_of_keys(leaf, maker, places, memory),
+        None => rows_of_items(leaf, is_answered, places, memory),
     }
 }
 
@@ -180,20 +184,28 @@ fn rows_of_items(
     leaf: &mut Leaf<'_>,
     is_answered: bool,
     places: &PlaceList,
+    memory: &mut Reservation,
 ) -> Result<Vec<Option<Row>>> {
     let facts = leaf.query.facts();
     let is_item = is_answered && !facts.distinct && facts.plain == Some(PlainRow::Item);
-    let mut items = fetch(leaf, places.rids())?.into_iter().peekable();
     let mut rows = Vec::with_capacity(places.len());
-    for rid in places.rids() {
-        rows.push(match items.next_if(|item| item.rid == *rid) {
-            Some(item) if is_item => Some(items::item_row(leaf, &item)?),
-            Some(item) => {
-                leaf.report.rows_evaluated += 1;
-                leaf.run.first_row(Document::new(item.text()?))?
-            }
-            None => None,
-        });
+    let mut left = places.rids();
+    while !left.is_empty() {
+        let Loaded { items, done, memory: _held } = fetch(leaf, left)?;
+        let mut items = items.into_iter().peekable();
+        for rid in left.get(..done).unwrap_or(left) {
+            let row = match items.next_if(|item| item.rid == *rid) {
+                Some(item) if is_item => Some(items::item_row(leaf, &item)?),
+                Some(item) => {
+                    leaf.report.rows_evaluated += 1;
+                    leaf.run.first_row(Document::new(item.text()?))?
+                }
+                None => None,
+            };
+            memory.grow(row.as_ref().map_or(0, Row::bytes))?;
+            rows.push(row);
+        }
+        left = left.get(done..).unwrap_or_default();
     }
     Ok(rows)
 }
@@ -202,18 +214,21 @@ fn rows_of_keys(
     leaf: &mut Leaf<'_>,
     maker: &KeyRows<'_>,
     places: &PlaceList,
+    memory: &mut Reservation,
 ) -> Result<Vec<Option<Row>>> {
     let item_keys = items::keys_if(leaf, maker.needs_item_key(), places)?;
     let mut rows = Vec::with_capacity(places.len());
     for (at, place) in places.iter().enumerate() {
         leaf.report.rows_evaluated += 1;
-        rows.push(match maker.row(&mut leaf.run, place, item_keys.get(at))? {
+        let row = match maker.row(&mut leaf.run, place, item_keys.get(at))? {
             Some(made) => made,
-            None => match fetch(leaf, &[place.rid()])?.first() {
+            None => match fetch(leaf, &[place.rid()])?.items.first() {
                 Some(item) => leaf.run.first_row(Document::new(item.text()?))?,
                 None => None,
             },
-        });
+        };
+        memory.grow(row.as_ref().map_or(0, Row::bytes))?;
+        rows.push(row);
     }
     Ok(rows)
 }
@@ -227,23 +242,28 @@ fn in_order(
     class: Class,
     emit: &mut Emit<'_>,
 ) -> Result<ControlFlow<()>> {
-    for item in fetch(leaf, rids)? {
-        let (run, report) = (&mut leaf.run, &mut leaf.report);
-        let mut flow = ControlFlow::Continue(());
-        report.rows_evaluated += 1;
-        run.rows(Document::new(item.text()?), &mut |row| {
-            if !class.holds(row.keys.first()) {
-                return ControlFlow::Break(());
+    let mut left = rids;
+    while !left.is_empty() {
+        let Loaded { items, done, memory: _held } = fetch(leaf, left)?;
+        left = left.get(done..).unwrap_or_default();
+        for item in items {
+            let (run, report) = (&mut leaf.run, &mut leaf.report);
+            let mut flow = ControlFlow::Continue(());
+            report.rows_evaluated += 1;
+            run.rows(Document::new(item.text()?), &mut |row| {
+                if !class.holds(row.keys.first()) {
+                    return ControlFlow::Break(());
+                }
+                let row = LeafRow::sorted(row, item.rid);
+                if is_after(order, &row, after) {
+                    report.rows_out += 1;
+                    flow = emit(row);
+                }
+                flow
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
             }
-            let row = LeafRow::sorted(row, item.rid);
-            if is_after(order, &row, after) {
-                report.rows_out += 1;
-                flow = emit(row);
-            }
-            flow
-        })?;
-        if flow.is_break() {
-            return Ok(flow);
         }
     }
     Ok(ControlFlow::Continue(()))
@@ -264,7 +284,7 @@ pub(super) fn sorted(
     emit: &mut Emit<'_>,
 ) -> Result<End> {
     let order = Order::of(leaf.query.facts());
-    let rids: Vec<u64> = set.rids.iter_from(0).collect();
+    let (rids, _memory) = items::listed(leaf, &set.rids)?;
     sort(leaf, (&order, after), &rids, Class::Any, emit)
 }
 
@@ -276,9 +296,12 @@ fn sort(
     class: Class,
     emit: &mut Emit<'_>,
 ) -> Result<End> {
-    let mut top = TopRows::new(order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
-    for batch in rids.chunks(items::BATCH_MAX) {
-        for item in fetch(leaf, batch)? {
+    let mut top = leaf.top_rows(order, after);
+    let mut left = rids;
+    while !left.is_empty() {
+        let Loaded { items, done, memory: _held } = fetch(leaf, items::first(left))?;
+        left = left.get(done..).unwrap_or_default();
+        for item in items {
             leaf.report.rows_evaluated += 1;
             leaf.run.rows(Document::new(item.text()?), &mut |row| {
                 if !class.holds(row.keys.first()) {
@@ -290,7 +313,7 @@ fn sort(
         }
         leaf.check_whole()?;
     }
-    let (rows, is_complete) = top.finish();
+    let (rows, is_complete) = top.finish()?;
     let last = rows.last().map(|row| row.position.clone());
     for row in rows {
         leaf.report.rows_out += 1;

@@ -18,8 +18,9 @@ use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Space};
 use super::choose::{cost, is_answered};
 use super::plan::LeafPlan;
 use super::reader::{from_bound, rid_of};
-use super::{Emit, End, Leaf};
+use super::{Emit, End, Leaf, items};
 use crate::keys;
+use crate::memory;
 use crate::query::places::{ALL_ROWS, LeafRow, Order, Position, TopRows};
 use crate::record::SeenItem;
 
@@ -87,21 +88,22 @@ pub(super) fn oldest(
         Some(Position::Rid { rid, row }) => Some(order.at(*rid, *row)),
         Some(_) | None => None,
     };
-    let mut top =
-        TopRows::new(&order, after.as_ref(), leaf.want, leaf.budget.settings.sort_bytes_max);
+    let mut top = leaf.top_rows(&order, after.as_ref());
     // Resource id, bytes, and whether there was a row: of all that was passed.
     let mut passed: Vec<(u64, u64, bool)> = Vec::new();
+    let mut memory = leaf.memory.reservation(memory::FOUND);
     Scan::by_key(leaf, None).each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
         let Some(item) = place.item else { return Ok(ControlFlow::Continue(())) };
         let is_new = after.as_ref().is_none_or(|after| place.rid >= after.rid);
         let has_row = is_new && !top.is_beyond(place.rid) && top_rows(leaf, item, &mut top)?;
         let bytes = item.body.len() as u64;
+        memory.grow(2 * size_of::<(u64, u64, bool)>())?;
         passed.push((if is_new { place.rid } else { u64::MAX }, bytes, has_row));
         Ok(ControlFlow::Continue(()))
     })?;
     leaf.check_whole()?;
-    let (rows, is_complete) = top.finish();
+    let (rows, is_complete) = top.finish()?;
     let (end, last) = give_sorted(leaf, rows, is_complete, emit);
     let last = if end == End::Exhausted { u64::MAX - 1 } else { last.unwrap_or(0) };
     let index_tells = is_answered(leaf.query.access(), &leaf.container.served_policy());
@@ -126,7 +128,7 @@ pub(super) fn sorted(
         Some(_) | None => None,
     };
     let before = (leaf.report.documents_loaded, leaf.report.document_bytes, leaf.report.rows_out);
-    let mut top = TopRows::new(&order, after, leaf.want, leaf.budget.settings.sort_bytes_max);
+    let mut top = leaf.top_rows(&order, after);
     let scan = Scan::by_key(leaf, None);
     scan.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
@@ -138,7 +140,7 @@ pub(super) fn sorted(
         Ok(ControlFlow::Continue(()))
     })?;
     leaf.check_whole()?;
-    let (rows, is_complete) = top.finish();
+    let (rows, is_complete) = top.finish()?;
     let end = give_sorted(leaf, rows, is_complete, emit).0;
     if *leaf.query.access() == Access::All && !facts.joins {
         // An index that has the order leads to the rows that are wanted, and no further.
@@ -167,7 +169,7 @@ fn top_rows(leaf: &mut Leaf<'_>, item: &SeenItem<'_>, top: &mut TopRows<'_>) -> 
 
 /// Gathers the groups of all items; in lists their order shows.
 pub(super) fn groups(leaf: &mut Leaf<'_>, by_age: bool) -> Result<Groups> {
-    let mut groups = Groups::new(leaf.query);
+    let mut groups = Groups::new(leaf.query, leaf.memory);
     let scan = if by_age { Scan::by_rid(None) } else { Scan::by_key(leaf, None) };
     scan.each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
@@ -335,17 +337,10 @@ impl Scan {
             leaf.report.entries_scanned += page.entries.len() as u64;
             let Some(last) = page.entries.last() else { return Ok(true) };
             range.start = Bound::Excluded(last.key.to_vec());
-            let items = lead_to(leaf, &page.entries)?;
             leaf.report.load_nanos += leaf.since(begun);
-            for (entry, item) in page.entries.iter().zip(items) {
-                let flow = match item {
-                    Some(value) => show(leaf, &entry.record.value, &value, see)?,
-                    None => {
-                        let rid = rid_of(&entry.key)?;
-                        see(leaf, Place { key: &entry.record.value, rid, item: None })?
-                    }
-                };
-                if flow.is_break() {
+            // Few at a time, as each may be large.
+            for few in page.entries.chunks(items::LOAD_MAX) {
+                if see_few(leaf, few, see)?.is_break() {
                     return Ok(false);
                 }
             }
@@ -456,6 +451,30 @@ fn show<'l>(
     leaf.report.document_bytes += item.body.len() as u64;
     let seen = leaf.sees(key, &item)?;
     see(leaf, Place { key, rid: item.rid, item: seen.then_some(&item) })
+}
+
+/// Shows the items that resource ids lead to.
+fn see_few<'l>(
+    leaf: &mut Leaf<'l>,
+    pointers: &[Entry],
+    see: &mut See<'_, 'l>,
+) -> Result<ControlFlow<()>> {
+    let begun = leaf.moment();
+    let items = lead_to(leaf, pointers)?;
+    leaf.report.load_nanos += leaf.since(begun);
+    for (entry, item) in pointers.iter().zip(items) {
+        let flow = match item {
+            Some(value) => show(leaf, &entry.record.value, &value, see)?,
+            None => {
+                let rid = rid_of(&entry.key)?;
+                see(leaf, Place { key: &entry.record.value, rid, item: None })?
+            }
+        };
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// The items that resource ids lead to, where those lie in the leaf's range.

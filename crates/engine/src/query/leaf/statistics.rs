@@ -15,7 +15,7 @@ use partita_storage::{Direction, Space, counter};
 use super::Leaf;
 use super::choose::cost;
 use super::columns::{ColumnScan, LOAD, all_rids};
-use super::items::{BATCH_MAX, fetch};
+use super::items::{self, Loaded, fetch};
 use super::key_rows::is_doubtful;
 use super::lookup::{Effort, Found, look_up};
 use super::plan::{ItemSet, Trace};
@@ -180,9 +180,14 @@ impl<'a> Leaf<'a> {
                 }
             }
         }
-        for batch in open.chunks(BATCH_MAX) {
-            let living: RidSet = fetch(self, batch)?.into_iter().map(|item| item.rid).collect();
-            batch.iter().filter(|rid| !living.contains(**rid)).for_each(|rid| expired.insert(*rid));
+        let mut left = open.as_slice();
+        while !left.is_empty() {
+            let Loaded { items, done, .. } = fetch(self, items::first(left))?;
+            let living: RidSet = items.into_iter().map(|item| item.rid).collect();
+            let (looked_at, rest) = left.split_at(done.min(left.len()));
+            let gone = looked_at.iter().filter(|rid| !living.contains(**rid));
+            gone.for_each(|rid| expired.insert(*rid));
+            left = rest;
             self.check_whole()?;
         }
         Ok(Some(expired))

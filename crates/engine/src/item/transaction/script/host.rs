@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use partita_model::{Charge, Error, ErrorKind, ItemRid, Result, Usage};
+use partita_model::{Charge, Error, ErrorKind, ItemRid, MemoryShare, Result, Usage};
 use partita_storage::{Snapshot, Space};
 
 use super::{Changed, Home, NANOS_PER_MILLI, Written};
@@ -49,6 +49,8 @@ pub(super) struct Host<'a> {
     charge: Charge,
     effects: Effects,
     failure: Option<Error>,
+    /// Its working memory, and that of its queries.
+    memory: MemoryShare,
 }
 
 impl<'a> Host<'a> {
@@ -58,7 +60,8 @@ impl<'a> Host<'a> {
         home: &'a Home,
         view: Box<dyn Snapshot>,
     ) -> Result<Host<'a>> {
-        let mut view = Overlay::new(view);
+        let memory = database.settings.memory.share();
+        let mut view = Overlay::new(view, &memory);
         let head = view.begin_at(&home.epk, &home.key)?.map(|record| record.lsn);
         view.saw(Space::Meta, keys::head(&home.epk, &home.key), head);
         let mut work = Work::new(context);
@@ -73,6 +76,7 @@ impl<'a> Host<'a> {
             charge: Charge::default(),
             effects: Effects::default(),
             failure: None,
+            memory,
         })
     }
 
@@ -104,7 +108,7 @@ impl<'a> Host<'a> {
             )));
         }
         drop(view);
-        Arc::get_mut(&mut self.view).ok_or_else(still_read)?.absorb(prepared.batch);
+        Arc::get_mut(&mut self.view).ok_or_else(still_read)?.absorb(prepared.batch)?;
         self.effects = effects;
         self.pay(&prepared.counts.usage());
         Ok(prepared.outcome)
@@ -273,6 +277,7 @@ impl<'a> Host<'a> {
         let now = self.database.clock.monotonic_nanos();
         Inside {
             view: Arc::clone(&self.view) as Arc<dyn Snapshot>,
+            memory: self.memory.clone(),
             millis_left: self.ends_nanos.saturating_sub(now) / NANOS_PER_MILLI,
         }
     }
