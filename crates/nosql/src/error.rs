@@ -150,6 +150,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::Timeout => (408, 0, "RequestTimeout"),
         ErrorKind::Unsupported => (501, 0, "NotImplemented"),
         ErrorKind::Unavailable => (503, 0, "ServiceUnavailable"),
+        ErrorKind::DiskFull => (507, 0, "InsufficientStorage"),
         ErrorKind::Corrupt => (500, 0, "InternalServerError"),
         ErrorKind::Internal => (500, 0, "InternalServerError"),
     }
@@ -185,6 +186,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::LogicalPartitionFull
         | ErrorKind::Timeout
         | ErrorKind::Unsupported
+        | ErrorKind::DiskFull
         | ErrorKind::Corrupt
         | ErrorKind::Internal => None,
     }
@@ -270,6 +272,7 @@ mod tests {
             ErrorKind::Timeout,
             ErrorKind::Unsupported,
             ErrorKind::Unavailable,
+            ErrorKind::DiskFull,
             ErrorKind::Corrupt,
             ErrorKind::Internal,
         ]

@@ -176,6 +176,7 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         | ErrorKind::RetryWith
         | ErrorKind::Timeout
         | ErrorKind::Unavailable
+        | ErrorKind::DiskFull
         | ErrorKind::Corrupt
         | ErrorKind::Internal => return None,
     })
