@@ -95,6 +95,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The server cannot serve now: retry later.
     Unavailable,
+    /// The server's disk has no room for what is written (507): free some, then retry.
+    DiskFull,
     /// Stored bytes do not read back as what was written: restore them.
     Corrupt,
     /// A bug in Partita.

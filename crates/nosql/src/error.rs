@@ -151,6 +151,7 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::Cancelled => (499, 0, "ClientClosedRequest"),
         ErrorKind::Unsupported => (501, 0, "NotImplemented"),
         ErrorKind::Unavailable => (503, 0, "ServiceUnavailable"),
+        ErrorKind::DiskFull => (507, 0, "InsufficientStorage"),
         ErrorKind::Corrupt => (500, 0, "InternalServerError"),
         ErrorKind::Internal => (500, 0, "InternalServerError"),
     }
@@ -187,6 +188,7 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
         | ErrorKind::Timeout
         | ErrorKind::Cancelled
         | ErrorKind::Unsupported
+        | ErrorKind::DiskFull
         | ErrorKind::Corrupt
         | ErrorKind::Internal => None,
     }
@@ -273,6 +275,7 @@ mod tests {
             ErrorKind::Cancelled,
             ErrorKind::Unsupported,
             ErrorKind::Unavailable,
+            ErrorKind::DiskFull,
             ErrorKind::Corrupt,
             ErrorKind::Internal,
         ]

@@ -177,6 +177,7 @@ pub(crate) fn status(kind: &ErrorKind) -> Option<u16> {
         | ErrorKind::Timeout
         | ErrorKind::Cancelled
         | ErrorKind::Unavailable
+        | ErrorKind::DiskFull
         | ErrorKind::Corrupt
         | ErrorKind::Internal => return None,
     })

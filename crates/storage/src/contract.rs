@@ -26,8 +26,11 @@
 //! - **Sealed.** A sealed partition commits nothing until it is unsealed or the store is reopened.
 //!   When sealing is answered, all batches submitted before are decided; all that come after
 //!   resolve to [`StorageError::Sealed`].
-//! - **Poisoned.** After a failed write nothing more is accepted until the store is reopened: what
-//!   reached the disk is unknown, and guessing would break the promises above.
+//! - **Poisoned.** After a failed write nothing more is accepted until the store is reopened
+//!   ([`Store::reopen`], or a new process): what reached the disk is unknown, and guessing would
+//!   break the promises above. Snapshots of before stay readable until then, and no longer.
+//! - **Full.** A store whose disk has no room refuses batches with [`StorageError::DiskFull`] before
+//!   it would have to fail, except those that free space ([`Batch::frees`]).
 //!
 //! The shape is made for remote stores too: reads come in batches, writes never block the caller,
 //! and a ticket can be awaited by a task or waited for by a thread.
@@ -159,6 +162,8 @@ pub struct Batch {
     pub writes: Vec<Write>,
     /// The commit gets this LSN if the partition's next one is lower.
     pub lsn_min: Option<Lsn>,
+    /// The batch is there to delete: a store that is full takes it all the same.
+    pub frees: bool,
 }
 
 impl Batch {
@@ -205,6 +210,43 @@ pub fn counter(value: &[u8]) -> Result<i64> {
     Ok(i64::from_be_bytes(bytes))
 }
 
+/// The file system that a store lies on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// The store's directory.
+    pub directory: String,
+    pub total_bytes: u64,
+    /// What is free for this process, beside what is held.
+    pub free_bytes: u64,
+    /// What must be left for new writes to be taken.
+    pub reserve_bytes: u64,
+    /// The part of the reserve that the store holds in a file, so that nobody else takes it.
+    pub held_bytes: u64,
+    pub level: DiskLevel,
+}
+
+impl Disk {
+    /// How much of the file system is used by others and by data, from 0 to 1.
+    pub fn used_share(&self) -> f64 {
+        let left = self.free_bytes.saturating_add(self.held_bytes);
+        let used = self.total_bytes.saturating_sub(left);
+        used as f64 / self.total_bytes.max(1) as f64
+    }
+}
+
+/// How full a disk is, by what a store still does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DiskLevel {
+    #[default]
+    Roomy,
+    /// Nine tenths are used: everything is done, somebody should know.
+    High,
+    /// Batches that free no space are refused.
+    Full,
+    /// All batches are refused.
+    Exhausted,
+}
+
 /// What a store tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -212,6 +254,12 @@ pub struct Status {
     pub kind: &'static str,
     /// False after a failed write: see the module's text.
     pub healthy: bool,
+    /// Why batches are refused at the moment, in words.
+    pub trouble: Option<String>,
+    /// None: the store is on no disk, or nobody watches it.
+    pub disk: Option<Disk>,
+    /// How often the store was opened again.
+    pub reopenings: u64,
     pub partitions: u64,
     pub lanes: u64,
     pub disk_bytes: u64,
@@ -260,6 +308,33 @@ pub trait Store: Send + Sync {
     fn pressure(&self) -> f64 {
         0.0
     }
+
+    /// Whether batches that free no space are refused at the moment.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Looks how much room there is on the disk. To be called several times a second by somebody
+    /// who has time; without that the store looks when it writes.
+    fn look_at_disk(&self) {}
+
+    /// Whether a write failed, so that nothing is accepted before [`Store::reopen`].
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// After a failed write: lets go of everything, recovers what is on stable storage, and opens
+    /// it. Snapshots from before fail from now on, and seals are forgotten. What the store holds
+    /// can be read then; batches are refused until [`Store::resume`], so that the caller can first
+    /// learn what became of those whose end is unknown. `seal` and `drop_partitions` work.
+    ///
+    /// An error means that it is to be called again; [`StorageError::Corrupt`], that it is not.
+    fn reopen(&self) -> Result<()> {
+        Err(StorageError::Settings("this store can only be reopened by a restart".to_owned()))
+    }
+
+    /// Accepts batches again after [`Store::reopen`].
+    fn resume(&self) {}
 
     fn status(&self) -> Status;
 

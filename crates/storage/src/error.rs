@@ -33,10 +33,29 @@ pub enum StorageError {
     #[error("the store's queue is full ({0} bytes waiting): retry later")]
     Overloaded(u64),
 
-    /// A write failed, so what reached the disk is unknown. Nothing is accepted until the store is
-    /// opened again.
-    #[error("the store stopped after a failed write ({0}): restart to recover what is on disk")]
+    /// This write failed, and what of it reached the disk is unknown until the store is opened
+    /// again: it may be done then or not, whole in any case.
+    #[error(
+        "the store stopped at a failed write ({0}). Whether this write was done is known when the \
+         store has been opened again, which it tries by itself: read what is there before you \
+         repeat it"
+    )]
     Poisoned(String),
+
+    /// Another write failed before this one, which was not tried. The store is to be opened again.
+    #[error(
+        "the store stopped after a failed write ({0}) and is being opened again: this request was \
+         not done, retry later"
+    )]
+    Stopped(String),
+
+    /// The snapshot is from before the store was opened again: take a new one.
+    #[error("the store was opened again while this was read: retry")]
+    Reopened,
+
+    /// The disk has no room for this batch. Nothing was changed.
+    #[error("{0}")]
+    DiskFull(String),
 
     /// The store was closed.
     #[error("the store is closed")]
@@ -71,9 +90,12 @@ impl From<StorageError> for partita_model::Error {
             StorageError::Conflict { .. }
             | StorageError::PartitionGone(_)
             | StorageError::Sealed(_) => ErrorKind::RetryWith,
-            StorageError::Overloaded(_) | StorageError::Poisoned(_) | StorageError::Closed => {
-                ErrorKind::Unavailable
-            }
+            StorageError::Overloaded(_)
+            | StorageError::Poisoned(_)
+            | StorageError::Stopped(_)
+            | StorageError::Reopened
+            | StorageError::Closed => ErrorKind::Unavailable,
+            StorageError::DiskFull(_) => ErrorKind::DiskFull,
             StorageError::Corrupt(_) => ErrorKind::Corrupt,
             StorageError::PartitionExists(_)
             | StorageError::BadBatch(_)

@@ -23,10 +23,13 @@ pub mod suite;
 mod ticket;
 
 pub use contract::{
-    Batch, Commit, Direction, Entry, Expect, KeyRange, Page, PartitionId, Record, Result,
-    ScanLimit, Snapshot, Space, Status, Store, Visit, Write, counter,
+    Batch, Commit, Direction, Disk, DiskLevel, Entry, Expect, KeyRange, Page, PartitionId, Record,
+    Result, ScanLimit, Snapshot, Space, Status, Store, Visit, Write, counter,
 };
-pub use embedded::{Durability, EmbeddedSettings, EmbeddedStore, Report, check};
+pub use embedded::{
+    Capacity, DiskProbe, DiskSettings, Durability, EmbeddedSettings, EmbeddedStore, Report,
+    SystemDisk, check,
+};
 pub use error::StorageError;
 pub use fault::{FaultPlan, FaultStore};
 pub use memory::MemoryStore;

@@ -155,6 +155,7 @@ impl Store for MemoryStore {
             commits,
             groups: commits,
             durability: "none",
+            ..Status::default()
         }
     }
 

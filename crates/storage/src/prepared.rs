@@ -52,6 +52,8 @@ pub(crate) struct Prepared {
     changes: Vec<Draft>,
     buffers: Box<[Buffer; Space::ALL.len()]>,
     lsn_min: Option<Lsn>,
+    /// See [`Batch::frees`].
+    pub(crate) frees: bool,
     prefix_bytes: usize,
     size_bytes: usize,
 }
@@ -138,12 +140,13 @@ struct Frozen {
 impl Prepared {
     /// Checks the batch and brings it into the stored form.
     pub(crate) fn new(prefix: &[u8], batch: Batch, entries: Entries) -> Result<Prepared> {
-        let Batch { expects, mut writes, lsn_min } = batch;
+        let Batch { expects, mut writes, lsn_min, frees } = batch;
         let mut prepared = Prepared {
             expects: Vec::with_capacity(expects.len()),
             changes: Vec::with_capacity(writes.len()),
             buffers: Box::default(),
             lsn_min,
+            frees,
             prefix_bytes: prefix.len(),
             size_bytes: 0,
         };

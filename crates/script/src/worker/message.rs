@@ -300,6 +300,7 @@ fn put_error(frame: Encoder, error: &Error) -> Encoder {
     let number = match error.kind {
         ErrorKind::Timeout => 408,
         ErrorKind::Unavailable => 503,
+        ErrorKind::DiskFull => 507,
         _ => status(&error.kind).unwrap_or(500),
     };
     frame.number(number.into()).text(&error.message)
@@ -323,6 +324,7 @@ fn get_error(frame: &mut Decoder) -> io::Result<Error> {
         424 => ErrorKind::FailedDependency,
         501 => ErrorKind::Unsupported,
         503 => ErrorKind::Unavailable,
+        507 => ErrorKind::DiskFull,
         _ => ErrorKind::Internal,
     };
     Ok(Error::new(kind, frame.text()?))

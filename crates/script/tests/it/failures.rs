@@ -113,9 +113,13 @@ fn promises_are_settled_and_a_rejected_one_does_not_end_the_run() {
 
 #[test]
 fn errors_that_are_not_the_scripts_end_the_run_as_they_are() {
-    for kind in
-        [ErrorKind::RetryWith, ErrorKind::RangeGone, ErrorKind::Unavailable, ErrorKind::Internal]
-    {
+    for kind in [
+        ErrorKind::RetryWith,
+        ErrorKind::RangeGone,
+        ErrorKind::Unavailable,
+        ErrorKind::DiskFull,
+        ErrorKind::Internal,
+    ] {
         let mut host = MemoryHost {
             fails: Some(Error::new(kind.clone(), "as it is")),
             ..MemoryHost::default()

@@ -23,8 +23,8 @@ use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use partita_model::Lsn;
 
 use super::counters::Counters;
+use super::disk::bytes_written;
 use super::group::{Changes, Group};
-use super::health::Health;
 use super::journal;
 use super::keys::{Family, group_key, lsn_value};
 use super::lane::{Lane, OpenLane};
@@ -71,15 +71,17 @@ pub(super) struct Committer {
 impl Committer {
     /// Publishes the first view; `run` does the rest.
     pub(super) fn new(
+        lane: &Arc<Lane>,
         open: OpenLane,
         partitions: impl Iterator<Item = (PartitionId, Lsn)>,
         durability: Durability,
-        health: Arc<Health>,
-    ) -> Result<(Committer, Arc<Lane>)> {
+    ) -> Result<Committer> {
         let mut lsns = Lsns::default();
         let members = partitions.map(|(id, lsn)| (id, member(lsns.push(lsn)))).collect();
         let members = Arc::new(members);
+        let lane = Arc::clone(lane);
         let view = Arc::new(View {
+            opening: lane.health.opening(),
             snapshot: open.database.snapshot(),
             group: open.group,
             runs: open.pending.as_ref().map(Pending::runs).unwrap_or_default(),
@@ -87,13 +89,7 @@ impl Committer {
             members: Arc::clone(&members),
             lsns: lsns.clone(),
         });
-        let lane = Arc::new(Lane {
-            queue: super::queue::Queue::default(),
-            view: Some(Arc::clone(&view)).into(),
-            health,
-            commits: 0.into(),
-            groups: 0.into(),
-        });
+        lane.view.store(Some(Arc::clone(&view)));
         let horizon = Arc::new(Horizon::default());
         horizon.note(&view);
         let OpenLane { index: _, path, database, spaces, mark, group, pending, dropped, frozen } =
@@ -105,10 +101,9 @@ impl Committer {
         let pending = pending.map(sorted).transpose()?;
         let merger = frozen
             .has_merger()
-            .then(|| Merger::start(&spaces, &frozen, &horizon, &lane.health))
+            .then(|| Merger::start(&spaces, &frozen, &horizon, &lane))
             .transpose()?;
-        let shared = Arc::clone(&lane);
-        let committer = Committer {
+        Ok(Committer {
             lane,
             path,
             database,
@@ -123,8 +118,7 @@ impl Committer {
             pending,
             horizon,
             merger,
-        };
-        Ok((committer, shared))
+        })
     }
 
     /// Works until the queue ends, then lets go of the files. `orderly` says at that moment whether
@@ -162,11 +156,16 @@ impl Committer {
             work.into_iter().for_each(|work| work.refuse(error.clone()));
             return;
         }
+        self.look_at_disk(work.iter().map(Work::size_bytes).sum());
         let mut group = Group::new(Arc::clone(&self.view));
         let mut performed = Vec::new();
         for work in work {
             match work {
                 Work::Commit { partition, prepared, setter } => {
+                    if let Err(error) = self.check_room(prepared.frees) {
+                        setter.set(Err(error));
+                        continue;
+                    }
                     let batch = (partition, prepared);
                     let decided = group.decide(&self.members, &mut self.counters, batch);
                     group.answers.push((setter, decided));
@@ -181,6 +180,24 @@ impl Committer {
             // Nobody may be waiting for the answer any more; the task is done all the same.
             drop(done.send(result));
         }
+    }
+
+    /// Looks whether there is room for what comes, if it is time for that.
+    fn look_at_disk(&self, incoming_bytes: usize) {
+        let (disk, incoming) = (&self.lane.disk, bytes_written(incoming_bytes));
+        if disk.is_due(incoming) {
+            disk.look(self.lane.index, self.view.unwritten_bytes().saturating_add(incoming));
+        }
+    }
+
+    /// Whether a batch may be written now. One that came when there was room may have waited.
+    fn check_room(&self, frees: bool) -> Result<()> {
+        self.lane.disk.check(frees)?;
+        // The engine would wait for a merge, and all that comes after this with it.
+        let waits_for_room = self.lane.disk.is_watched()
+            && self.spaces.has_too_many_runs()
+            && self.lane.disk.is_merge_waiting();
+        if waits_for_room { Err(self.lane.disk.no_room_to_merge()) } else { Ok(()) }
     }
 
     fn commit(&mut self, group: Group) {
@@ -272,7 +289,7 @@ impl Committer {
             Durability::Sync => PersistMode::SyncData,
             Durability::Relaxed => PersistMode::Buffer,
         };
-        self.spaces.let_catch_up(bytes);
+        self.spaces.let_catch_up(bytes, || self.check_engine())?;
         let begun = now();
         batch.durability(Some(mode)).commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());
@@ -282,6 +299,12 @@ impl Committer {
         self.group += 1;
         self.lane.groups.fetch_add(1, Ordering::Relaxed);
         if durability == Durability::Sync { self.mark.advance(self.group) } else { Ok(()) }
+    }
+
+    /// Whether the engine still works. Its own threads stop at a failure without a word, and the
+    /// next write would wait for them.
+    fn check_engine(&self) -> Result<()> {
+        self.database.persist(PersistMode::Buffer).map_err(engine_error)
     }
 
     /// Looks whether the sorter is done, or waits for it if too much is pending.
@@ -341,6 +364,7 @@ impl Committer {
     /// Shows the lane as it is now. Nothing is half done at this moment.
     fn publish(&mut self) {
         self.view = Arc::new(View {
+            opening: self.lane.health.opening(),
             snapshot: self.database.snapshot(),
             group: self.group,
             runs: self.pending.as_ref().map(|(pending, _)| pending.runs()).unwrap_or_default(),
@@ -393,6 +417,11 @@ impl Committer {
     fn tidy(&mut self, rest: &mut Rest) {
         if self.lane.health.check_not_poisoned().is_err() {
             rest.end();
+            return;
+        }
+        self.look_at_disk(0);
+        if let Err(error) = self.check_engine() {
+            self.lane.health.poison(error.to_string());
             return;
         }
         if let Some((pending, sorter)) = &mut self.pending
@@ -482,7 +511,7 @@ impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
             let error = self.0.health.poison("the committer panicked".to_owned());
-            self.0.queue.end();
+            self.0.queue.end(error.clone());
             self.0.queue.refuse_waiting(&error);
         }
     }

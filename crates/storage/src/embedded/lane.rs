@@ -17,6 +17,7 @@ use fjall::{Database, Keyspace, Readable};
 use partita_model::Lsn;
 
 use super::directory::{Directory, failed};
+use super::disk::DiskWatch;
 use super::dropped::Dropped;
 use super::health::Health;
 use super::journal::{self, Findings};
@@ -40,14 +41,37 @@ const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The part of the memory for caches that is for items in one piece; the rest is for blocks.
 const KEPT_SHARE: u64 = 2;
 
-/// The part of a lane that callers and its committer share.
+/// The part of a lane that callers and its committer share. It outlives its committer, if the store
+/// is opened again.
 pub(super) struct Lane {
+    pub(super) index: usize,
     pub(super) queue: Queue,
     /// The newest view; none when the lane is closed.
     pub(super) view: ArcSwapOption<View>,
     pub(super) health: Arc<Health>,
+    pub(super) disk: Arc<DiskWatch>,
     pub(super) commits: AtomicU64,
     pub(super) groups: AtomicU64,
+}
+
+impl Lane {
+    /// A lane that nobody serves yet.
+    pub(super) fn new(index: usize, health: &Arc<Health>, disk: &Arc<DiskWatch>) -> Lane {
+        Lane {
+            index,
+            queue: Queue::default(),
+            view: ArcSwapOption::empty(),
+            health: Arc::clone(health),
+            disk: Arc::clone(disk),
+            commits: 0.into(),
+            groups: 0.into(),
+        }
+    }
+
+    /// The bytes that are in buffers and journals only, about.
+    pub(super) fn unwritten_bytes(&self) -> u64 {
+        self.view.load().as_ref().map_or(0, |view| view.unwritten_bytes())
+    }
 }
 
 /// How to open a lane.
@@ -168,8 +192,9 @@ impl LanePlan<'_> {
             false => None,
         };
         let sort_bytes = self.frozen.sort_bytes();
+        let buffer_bytes = Space::ALL.map(|space| self.frozen.buffer_bytes_of(space));
         let kept = Kept::new(kept_bytes);
-        Ok((database, Arc::new(Spaces { keyspaces, pending, sort_bytes, kept })))
+        Ok((database, Arc::new(Spaces { keyspaces, pending, buffer_bytes, sort_bytes, kept })))
     }
 }
 

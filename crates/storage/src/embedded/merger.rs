@@ -26,11 +26,13 @@ use fjall::compaction::Leveled;
 use fjall::{AbstractTree, CompressionType, Keyspace};
 
 use super::committer::now;
+use super::disk::DiskWatch;
 use super::health::Health;
+use super::lane::Lane;
 use super::pending;
 use super::settings::Frozen;
 use super::view::{Spaces, View, engine_error};
-use crate::contract::{Result, Space};
+use crate::contract::{DiskLevel, Result, Space};
 use crate::error::StorageError;
 
 /// So often a lane that is written to is looked at, and for so many looks after the last write.
@@ -47,6 +49,10 @@ const NEW_TABLES_OF_INDEX: u8 = 6 * pending::SORT_TABLES;
 
 /// With so many tables the first level of the index would be very large, were they not smaller.
 const INDEX_TABLE_SHARE: u64 = 3;
+
+/// A merge of one level into the next has about so many tables: one, and those with its keys, of
+/// which there are ten times as many.
+const TABLES_OF_A_MERGE: u64 = 12;
 
 /// A strategy that finds nothing to do: no level is ever large enough.
 pub(super) fn never() -> Leveled {
@@ -150,6 +156,10 @@ pub(super) struct Merger {
 struct Place {
     keyspace: Keyspace,
     strategy: Arc<Leveled>,
+    /// The one that brings everything down; see [`Worker::merge`].
+    thorough: Arc<Leveled>,
+    /// With so many new tables there is a merge to be done.
+    new_tables: usize,
     table_bytes: u64,
 }
 
@@ -158,6 +168,7 @@ struct Worker {
     desk: Arc<Desk>,
     horizon: Arc<Horizon>,
     health: Arc<Health>,
+    disk: Arc<DiskWatch>,
 }
 
 impl Merger {
@@ -165,21 +176,23 @@ impl Merger {
         spaces: &Spaces,
         frozen: &Frozen,
         horizon: &Arc<Horizon>,
-        health: &Arc<Health>,
+        lane: &Lane,
     ) -> Result<Merger> {
         let place = |space| Place::new(spaces.get(space), space, frozen);
         let first = vec![place(Space::Items), place(Space::Feed)];
         let mut second = vec![place(Space::Index), place(Space::Meta)];
-        second.extend(spaces.pending.iter().map(|keyspace| Place {
-            keyspace: keyspace.clone(),
-            strategy: Arc::new(Leveled::default()),
-            table_bytes: frozen.table_bytes,
-        }));
+        let pending = spaces.pending.iter();
+        second.extend(pending.map(|keyspace| Place::with(keyspace, 4, frozen.table_bytes)));
         let mut merger = Merger { desks: Vec::new(), threads: Vec::new() };
         for places in [first, second] {
             let desk = Arc::new(Desk::default());
-            let (horizon, health) = (Arc::clone(horizon), Arc::clone(health));
-            let worker = Worker { places, desk: Arc::clone(&desk), horizon, health };
+            let worker = Worker {
+                places,
+                desk: Arc::clone(&desk),
+                horizon: Arc::clone(horizon),
+                health: Arc::clone(&lane.health),
+                disk: Arc::clone(&lane.disk),
+            };
             let thread = thread::Builder::new()
                 .name("partita-merger".to_owned())
                 .spawn(move || worker.run())
@@ -225,16 +238,41 @@ impl Place {
             Space::Index => (NEW_TABLES_OF_INDEX, table_bytes / INDEX_TABLE_SHARE),
             Space::Feed | Space::Meta => (NEW_TABLES, table_bytes),
         };
-        let strategy =
-            Leveled::default().with_l0_threshold(new_tables).with_table_target_size(table_bytes);
-        Place { keyspace: keyspace.clone(), strategy: Arc::new(strategy), table_bytes }
+        Place::with(keyspace, new_tables, table_bytes)
+    }
+
+    fn with(keyspace: &Keyspace, new_tables: u8, table_bytes: u64) -> Place {
+        let leveled = || Leveled::default().with_table_target_size(table_bytes);
+        Place {
+            keyspace: keyspace.clone(),
+            strategy: Arc::new(leveled().with_l0_threshold(new_tables)),
+            // Levels of the size of one table: all but the last one are too large.
+            thorough: Arc::new(leveled().with_l0_threshold(1).with_level_ratio_policy(vec![1.0])),
+            new_tables: usize::from(new_tables),
+            table_bytes,
+        }
+    }
+
+    /// The bytes that the next merge writes, at most: the new tables with the first level, or a few
+    /// tables of one level with those below them that have the same keys.
+    fn room_for_merge(&self) -> u64 {
+        let version = self.keyspace.tree.current_version();
+        let bytes = |level: usize| version.level(level).map_or(0, |level| level.size());
+        let first = (1..7).map(bytes).find(|bytes| *bytes > 0).unwrap_or(0);
+        let few = TABLES_OF_A_MERGE * self.table_bytes;
+        self.keyspace.tree.disk_space().min((bytes(0) + first).max(few))
+    }
+
+    /// Whether a merge is due for certain.
+    fn is_due(&self) -> bool {
+        self.keyspace.tree.level_table_count(0).unwrap_or(0) >= self.new_tables
     }
 
     /// Does one merge; false if there was nothing to do.
-    fn merge(&self, horizon: &Horizon) -> Result<bool> {
+    fn merge(&self, horizon: &Horizon, strategy: &Arc<Leveled>) -> Result<bool> {
         let (tree, begun) = (&self.keyspace.tree, now());
         let before = shape(tree);
-        let strategy = Arc::clone(&self.strategy);
+        let strategy = Arc::clone(strategy);
         tree.compact(strategy, horizon.lowest()).map_err(|error| engine_error(error.into()))?;
         Ok(self.tell_if_changed(before, begun))
     }
@@ -290,8 +328,7 @@ impl Worker {
                 }
                 Some(Task::LookOnce) => self.merge_all(),
                 Some(Task::Whole(bytes_max)) => self.merge_all().and_then(|()| {
-                    let whole = |place: &Place| place.make_whole(bytes_max, &self.horizon);
-                    self.places.iter().try_for_each(whole)
+                    self.places.iter().try_for_each(|place| self.make_whole(place, bytes_max))
                 }),
                 None => {
                     looks_left -= 1;
@@ -312,7 +349,7 @@ impl Worker {
             places.sort_by_key(|place| std::cmp::Reverse(place.keyspace.tree.l0_run_count()));
             let mut is_merged = false;
             for place in &places {
-                is_merged = place.merge(&self.horizon)?;
+                is_merged = self.merge(place)?;
                 if is_merged {
                     break;
                 }
@@ -322,6 +359,36 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Does a merge of a keyspace if there is one to do, and room for it. On a full disk what was
+    /// deleted is worth more than the work: then everything is brought down, a few tables at a
+    /// time, to where a deleted record and its deletion meet.
+    fn merge(&self, place: &Place) -> Result<bool> {
+        if !self.disk.is_watched() {
+            return place.merge(&self.horizon, &place.strategy);
+        }
+        let is_full = self.disk.level() >= DiskLevel::Full;
+        let needed = place.room_for_merge();
+        if !self.disk.has_room_to_merge(needed, place.is_due()) {
+            return Ok(false);
+        }
+        let strategy = if is_full { &place.thorough } else { &place.strategy };
+        place.merge(&self.horizon, strategy)
+    }
+
+    /// Makes one run of a keyspace, if there is room for it.
+    fn make_whole(&self, place: &Place, bytes_max: u64) -> Result<()> {
+        let bytes = place.keyspace.tree.disk_space();
+        let is_small = bytes <= bytes_max && !is_whole(&place.keyspace);
+        let has_room = match self.disk.is_watched() && is_small {
+            true if self.disk.level() >= DiskLevel::Full => {
+                self.disk.has_room_to_merge(bytes, false)
+            }
+            true => self.disk.has_room_to_spare(bytes),
+            false => is_small,
+        };
+        if has_room { place.make_whole(bytes_max, &self.horizon) } else { Ok(()) }
     }
 }
 

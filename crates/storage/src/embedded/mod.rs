@@ -9,7 +9,8 @@
 //! [`view`] (what readers see, and why only the committer takes snapshots), [`mark`] and
 //! [`journal`] (how a loss is noticed), [`pending`] (how the index follows), [`kept`] (items that
 //! need not be looked for), [`pressure`] (when writers wait), [`tidy`] (what is done when nobody
-//! writes), [`dropped`] (how partitions go), [`directory`] and [`settings`] (what is frozen when
+//! writes), [`disk`] and [`reserve`] (what is done when the disk gets full), [`health`] and
+//! [`reopen`] (what is done when a write fails), [`dropped`] (how partitions go), [`directory`] and [`settings`] (what is frozen when
 //! the store is made), [`keys`] (what is stored where).
 //!
 //! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
@@ -17,13 +18,14 @@
 //! of its partitions in memory, after that write is durable. A partition that has not committed yet
 //! has no record in its own lane and is at the LSN that lane 0 noted for it.
 //!
-//! A snapshot that is still held when the store is closed answers `Closed` and keeps the lane's
-//! files open until it is dropped.
+//! A snapshot that is still held when the store is closed answers `Closed`, or `Reopened` when it is
+//! opened again, and keeps the lane's files open until it is dropped.
 
 mod check;
 mod committer;
 mod counters;
 mod directory;
+mod disk;
 mod dropped;
 mod group;
 mod health;
@@ -36,6 +38,8 @@ mod merger;
 mod pending;
 mod pressure;
 mod queue;
+mod reopen;
+mod reserve;
 mod settings;
 mod tidy;
 mod view;
@@ -44,34 +48,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use partita_model::Lsn;
 
 pub use check::{Report, check};
+pub use disk::{Capacity, DiskProbe, DiskSettings, SystemDisk};
 pub use settings::{Durability, EmbeddedSettings};
 
-use crate::contract::{Batch, PartitionId, Result, Snapshot, Space, Status, Store, Ticket};
+use crate::contract::{
+    Batch, DiskLevel, PartitionId, Result, Snapshot, Space, Status, Store, Ticket,
+};
 use crate::error::StorageError;
 use crate::prepared::{Entries, Prepared};
 use committer::{Committer, flush};
 use directory::Directory;
+use disk::DiskWatch;
 use dropped::Dropped;
 use health::Health;
 use keys::Family;
 use lane::{Lane, LanePlan, OpenLane};
 use queue::{Task, Work};
 use settings::Frozen;
-use view::{EmbeddedSnapshot, engine_error};
+use view::{EmbeddedSnapshot, Spaces, engine_error};
 
 /// A store in a directory.
 pub struct EmbeddedStore {
     path: PathBuf,
-    durability: Durability,
+    settings: EmbeddedSettings,
     entries: Entries,
     lanes: Vec<Arc<Lane>>,
     health: Arc<Health>,
+    disk: Arc<DiskWatch>,
     dropped: Dropped,
     living: Mutex<BTreeSet<PartitionId>>,
     /// There may be space to give back.
@@ -86,6 +95,8 @@ pub struct EmbeddedStore {
 struct Running {
     committers: Vec<JoinHandle<Result<()>>>,
     directory: Option<Directory>,
+    /// What was open last: as long as somebody holds it, it cannot be opened again.
+    spaces: Vec<Weak<Spaces>>,
 }
 
 impl EmbeddedStore {
@@ -94,45 +105,48 @@ impl EmbeddedStore {
         let directory = Directory::lock(path)?;
         let dropped = Dropped::default();
         let (frozen, lanes) = open_lanes(&directory, &settings, &dropped)?;
-        let partitions = Partitions::read(&lanes)?;
-        dropped.extend(partitions.dropped);
-        let living = partitions.living.keys().copied().collect();
-        let mut store = EmbeddedStore {
+        let disk = Arc::new(DiskWatch::new(path, settings.disk.clone()));
+        let health = Arc::new(Health::new(Arc::clone(&disk)));
+        let store = EmbeddedStore {
             path: path.to_owned(),
-            durability: settings.durability,
+            settings,
             entries: frozen.entries(),
-            lanes: Vec::with_capacity(lanes.len()),
-            health: Arc::default(),
+            lanes: (0..lanes.len()).map(|at| Arc::new(Lane::new(at, &health, &disk))).collect(),
+            health,
+            disk,
             dropped,
-            living: Mutex::new(living),
+            living: Mutex::default(),
             wasteful: AtomicBool::new(true),
             changing: Mutex::default(),
             orderly: Arc::default(),
-            running: Mutex::new(Running { committers: Vec::new(), directory: Some(directory) }),
+            running: Mutex::new(Running {
+                committers: Vec::new(),
+                directory: Some(directory),
+                spaces: Vec::new(),
+            }),
         };
-        let count = lanes.len();
-        for open in lanes {
-            let index = open.index;
-            let mine = partitions.living.iter().map(|(id, lsn)| (*id, *lsn));
-            let mine = mine.filter(|(id, _)| lane_of(*id, count) == index);
-            store.start(open, mine)?;
-        }
+        store.start(&mut lock(&store.running), lanes)?;
+        store.look_at_disk();
         Ok(store)
     }
 
-    fn start(
-        &mut self,
-        open: OpenLane,
-        partitions: impl Iterator<Item = (PartitionId, Lsn)>,
-    ) -> Result<()> {
-        let name = format!("partita-lane-{}", open.index);
-        let health = Arc::clone(&self.health);
-        let (committer, lane) = Committer::new(open, partitions, self.durability, health)?;
-        let orderly = Arc::clone(&self.orderly);
-        let thread = thread::Builder::new().name(name).spawn(move || committer.run(&orderly));
-        let thread = thread.map_err(|error| StorageError::io("cannot start a thread", &error))?;
-        lock(&self.running).committers.push(thread);
-        self.lanes.push(lane);
+    /// Starts the committers of open lanes.
+    fn start(&self, running: &mut Running, opened: Vec<OpenLane>) -> Result<()> {
+        let partitions = Partitions::read(&opened)?;
+        self.dropped.extend(partitions.dropped);
+        *lock(&self.living) = partitions.living.keys().copied().collect();
+        let count = opened.len();
+        for (lane, open) in self.lanes.iter().zip(opened) {
+            let name = format!("partita-lane-{}", open.index);
+            running.spaces.push(Arc::downgrade(&open.spaces));
+            let mine = partitions.living.iter().map(|(id, lsn)| (*id, *lsn));
+            let mine = mine.filter(|(id, _)| lane_of(*id, count) == lane.index);
+            let committer = Committer::new(lane, open, mine, self.settings.durability)?;
+            let orderly = Arc::clone(&self.orderly);
+            let thread = thread::Builder::new().name(name).spawn(move || committer.run(&orderly));
+            let thread = thread.map_err(|error| StorageError::io("cannot start a thread", &error));
+            running.committers.push(thread?);
+        }
         Ok(())
     }
 
@@ -207,8 +221,9 @@ impl EmbeddedStore {
             return Err(StorageError::Closed);
         }
         self.orderly.store(orderly, Ordering::Release);
-        self.lanes.iter().for_each(|lane| lane.queue.end());
+        // Taken first: if the store is just being opened again, the end is that of what is opened.
         let mut running = lock(&self.running);
+        self.lanes.iter().for_each(|lane| lane.queue.end(StorageError::Closed));
         let mut result = Ok(());
         for committer in running.committers.drain(..) {
             let panicked = || StorageError::Poisoned("the committer panicked".to_owned());
@@ -222,6 +237,7 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     fn create_partitions(&self, ids: &[PartitionId], start: Lsn) -> Result<()> {
         self.health.check_writable()?;
+        self.disk.check(false)?;
         let _one_at_a_time = lock(&self.changing);
         let mut records = Vec::with_capacity(ids.len());
         let mut fresh = BTreeSet::new();
@@ -242,7 +258,7 @@ impl Store for EmbeddedStore {
     }
 
     fn drop_partitions(&self, ids: &[PartitionId]) -> Result<()> {
-        self.health.check_writable()?;
+        self.health.check_working()?;
         let _one_at_a_time = lock(&self.changing);
         let known: BTreeSet<PartitionId> = {
             let living = lock(&self.living);
@@ -281,8 +297,8 @@ impl Store for EmbeddedStore {
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>> {
-        self.health.check_open()?;
-        let view = self.lane(partition).view.load_full().ok_or(StorageError::Closed)?;
+        let view = self.lane(partition).view.load_full();
+        let view = view.ok_or_else(|| self.health.why_nothing_is_shown())?;
         let snapshot = EmbeddedSnapshot::new(view, Arc::clone(&self.health), partition)?;
         Ok(Box::new(snapshot))
     }
@@ -291,6 +307,7 @@ impl Store for EmbeddedStore {
         let prepared = self
             .health
             .check_writable()
+            .and_then(|()| self.disk.check(batch.frees))
             .and_then(|()| Prepared::new(&keys::prefix(partition), batch, self.entries));
         match prepared {
             Ok(prepared) => {
@@ -303,7 +320,7 @@ impl Store for EmbeddedStore {
     }
 
     fn seal(&self, partition: PartitionId) -> Result<Lsn> {
-        self.health.check_writable()?;
+        self.health.check_working()?;
         let lane = lane_of(partition, self.lanes.len());
         // Tasks are done in the order of the queue: whatever came before is decided and visible.
         answer(self.send(lane, Task::Seal(partition, true)))?;
@@ -320,17 +337,42 @@ impl Store for EmbeddedStore {
         self.lanes.iter().filter_map(of).fold(0.0, f64::max)
     }
 
+    fn is_full(&self) -> bool {
+        self.disk.level() >= DiskLevel::Full
+    }
+
+    fn look_at_disk(&self) {
+        let unwritten = |lane: &Arc<Lane>| (lane.index, lane.unwritten_bytes());
+        let unwritten: Vec<_> = self.lanes.iter().map(unwritten).collect();
+        self.disk.look_around(&unwritten);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.health.is_stopped()
+    }
+
+    fn reopen(&self) -> Result<()> {
+        self.open_again()
+    }
+
+    fn resume(&self) {
+        self.health.resume();
+    }
+
     fn status(&self) -> Status {
         let sum = |count: fn(&Lane) -> u64| self.lanes.iter().map(|lane| count(lane)).sum();
         Status {
             kind: "embedded",
-            healthy: !self.health.is_poisoned(),
+            healthy: !self.health.is_stopped(),
+            trouble: self.health.trouble().or_else(|| self.disk.trouble()),
+            disk: self.disk.status(),
+            reopenings: self.health.reopenings(),
             partitions: lock(&self.living).len() as u64,
             lanes: self.lanes.len() as u64,
-            disk_bytes: lane::disk_bytes(&self.path),
+            disk_bytes: lane::disk_bytes(&self.path).saturating_sub(self.disk.held_bytes()),
             commits: sum(|lane| lane.commits.load(Ordering::Relaxed)),
             groups: sum(|lane| lane.groups.load(Ordering::Relaxed)),
-            durability: self.durability.name(),
+            durability: self.settings.durability.name(),
         }
     }
 

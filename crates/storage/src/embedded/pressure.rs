@@ -18,7 +18,7 @@ use fjall::{AbstractTree, Keyspace};
 
 use super::pending;
 use super::view::{Spaces, View};
-use crate::contract::Space;
+use crate::contract::{Result, Space};
 
 /// With these the engine halts writers.
 const BUFFERS_HALT: usize = 4;
@@ -50,17 +50,24 @@ impl Spaces {
     }
 
     /// Lets the engine catch up before the next group, of this size, is written.
-    pub(super) fn let_catch_up(&self, bytes: usize) {
+    /// `check` says whether the engine still works: one that does not never will.
+    pub(super) fn let_catch_up(
+        &self,
+        bytes: usize,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let breath = breath(self.runs(), bytes);
         if breath > Duration::ZERO {
             thread::sleep(breath);
         }
         for _ in 0..STEPS_MAX {
             if self.buffers_waiting() + 1 < BUFFERS_HALT {
-                return;
+                return Ok(());
             }
+            check()?;
             thread::sleep(STEP);
         }
+        Ok(())
     }
 
     /// The same in words.
@@ -71,6 +78,20 @@ impl Spaces {
         };
         let told: Vec<String> = Space::ALL.into_iter().zip(&self.keyspaces).map(told).collect();
         told.join(", ")
+    }
+
+    /// What is in write buffers of keyspaces whose records become tables.
+    pub(super) fn buffered_bytes(&self) -> u64 {
+        let of = |(keyspace, bytes): (&Keyspace, &u64)| {
+            let full = keyspace.sealed_memtable_count() as u64;
+            full.saturating_mul(*bytes).saturating_add(keyspace.tree.active_memtable().size())
+        };
+        self.keyspaces.iter().zip(&self.buffer_bytes).map(of).sum()
+    }
+
+    /// Whether the engine would halt a writer until a merge has ended.
+    pub(super) fn has_too_many_runs(&self) -> bool {
+        self.runs() + 1 >= RUNS_HALT
     }
 
     fn buffers_waiting(&self) -> usize {

@@ -56,7 +56,7 @@ pub(super) enum Task {
 }
 
 impl Work {
-    fn size_bytes(&self) -> usize {
+    pub(super) fn size_bytes(&self) -> usize {
         match self {
             Work::Commit { prepared, .. } => prepared.size_bytes(),
             Work::Task { .. } => 0,
@@ -94,6 +94,8 @@ struct State {
     waiting: VecDeque<Work>,
     bytes: usize,
     ended: bool,
+    /// Why nothing is taken any more.
+    why_ended: Option<StorageError>,
     /// The committer sleeps. To wake it is a call of the system even if it does not.
     is_asleep: bool,
     /// How many were taken together last.
@@ -109,7 +111,7 @@ impl Queue {
     pub(super) fn push(&self, work: Work) {
         let mut state = self.lock();
         let error = if state.ended {
-            StorageError::Closed
+            state.why_ended.clone().unwrap_or(StorageError::Closed)
         } else if state.bytes > QUEUE_BYTES_MAX {
             StorageError::Overloaded(state.bytes as u64)
         } else {
@@ -191,9 +193,18 @@ impl Queue {
     }
 
     /// Takes no more; what waits is still done.
-    pub(super) fn end(&self) {
-        self.lock().ended = true;
+    pub(super) fn end(&self, why: StorageError) {
+        let mut state = self.lock();
+        state.ended = true;
+        state.why_ended = Some(why);
+        drop(state);
         self.arrived.notify_all();
+    }
+
+    /// Takes work again, for another committer. What is left of before is refused.
+    pub(super) fn begin_again(&self) {
+        self.refuse_waiting(&StorageError::Reopened);
+        *self.lock() = State::default();
     }
 
     /// Refuses what waits.
@@ -282,7 +293,7 @@ mod tests {
     fn an_ended_queue_gives_what_it_has_and_takes_nothing() {
         let queue = Queue::default();
         queue.push(commit(1).0);
-        queue.end();
+        queue.end(StorageError::Closed);
         let (late, ticket) = commit(1);
         queue.push(late);
         assert_eq!(ticket.wait(), Err(StorageError::Closed));

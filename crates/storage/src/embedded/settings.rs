@@ -18,6 +18,7 @@ use fjall::config::{
     RestartIntervalPolicy,
 };
 
+use super::disk::DiskSettings;
 use super::merger;
 use crate::contract::{Result, Space};
 use crate::error::StorageError;
@@ -108,6 +109,8 @@ pub struct EmbeddedSettings {
     pub memtable_bytes: Option<u64>,
     /// How large a table of items and of index entries may grow; frozen as `lanes` is.
     pub table_bytes: Option<u64>,
+    /// How the disk is watched; none: it is not, and the store fails when it is full.
+    pub disk: Option<DiskSettings>,
 }
 
 impl Default for EmbeddedSettings {
@@ -118,6 +121,7 @@ impl Default for EmbeddedSettings {
             lanes: None,
             memtable_bytes: None,
             table_bytes: None,
+            disk: None,
         }
     }
 }
@@ -171,6 +175,12 @@ impl Frozen {
         self.table_bytes / share(space)
     }
 
+    /// How large the write buffer of a space may grow.
+    pub(super) fn buffer_bytes_of(&self, space: Space) -> u64 {
+        let times = if space == Space::Index { self.index_memtable_times } else { 1 };
+        self.memtable_bytes / share(space) * times
+    }
+
     pub(super) fn entries(&self) -> Entries {
         if self.format == 1 { Entries::Stamped } else { Entries::Bare }
     }
@@ -210,7 +220,6 @@ impl Frozen {
     /// Tables of the index and the feed are read by ranges, which ask no filter, and where a key is
     /// asked for it is there: the last level, which has most of the keys, does without filters.
     pub(super) fn keyspace_options(&self, space: Space) -> KeyspaceCreateOptions {
-        let times = if space == Space::Index { self.index_memtable_times } else { 1 };
         let options = match space {
             Space::Items => item_options(),
             Space::Index | Space::Feed => in_pieces()
@@ -220,7 +229,7 @@ impl Frozen {
         };
         options
             .data_block_compression_policy(self.compression())
-            .max_memtable_size(self.memtable_bytes / share(space) * times)
+            .max_memtable_size(self.buffer_bytes_of(space))
             .compaction_strategy(Arc::new(match self.has_merger() {
                 true => merger::never(),
                 false => Leveled::default().with_table_target_size(self.table_bytes_of(space)),

@@ -41,6 +41,8 @@ pub(super) struct Spaces {
     pub(super) keyspaces: [Keyspace; Space::ALL.len()],
     /// For changes of the index that are not sorted in yet; see [`super::pending`].
     pub(super) pending: Option<Keyspace>,
+    /// How large each one's write buffer may grow.
+    pub(super) buffer_bytes: [u64; Space::ALL.len()],
     /// How much is gathered there before it is sorted in.
     pub(super) sort_bytes: usize,
     pub(super) kept: Kept,
@@ -69,6 +71,8 @@ pub(super) struct Member {
 
 /// A lane at one moment.
 pub(super) struct View {
+    /// Of the store: see [`Health`].
+    pub(super) opening: u64,
     pub(super) snapshot: fjall::Snapshot,
     /// The last group that it shows.
     pub(super) group: u64,
@@ -80,6 +84,12 @@ pub(super) struct View {
 }
 
 impl View {
+    /// The bytes of the lane that are in buffers and journals only, about.
+    pub(super) fn unwritten_bytes(&self) -> u64 {
+        let pending: usize = self.runs.iter().map(|run| run.size_bytes()).sum();
+        self.spaces.buffered_bytes() + pending as u64
+    }
+
     /// The record with this stored key.
     pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         if space == Space::Index
@@ -171,6 +181,7 @@ impl EmbeddedSnapshot {
         health: Arc<Health>,
         partition: PartitionId,
     ) -> Result<EmbeddedSnapshot> {
+        health.check_opening(view.opening)?;
         let member = view.members.get(&partition).ok_or(StorageError::PartitionGone(partition))?;
         let (lsn, gone) = (view.lsns.get(member.slot), Arc::clone(&member.gone));
         Ok(EmbeddedSnapshot { view, health, partition, gone, lsn })
@@ -194,7 +205,7 @@ impl EmbeddedSnapshot {
 
     /// Asked after each read: the partition may have been dropped during it, and its data with it.
     fn check(&self) -> Result<()> {
-        self.health.check_open()?;
+        self.health.check_opening(self.view.opening)?;
         if self.gone.load(atomic::Ordering::Acquire) {
             return Err(StorageError::PartitionGone(self.partition));
         }

@@ -56,9 +56,11 @@ fn after_a_failed_write_everything_is_refused_and_reads_go_on() {
     let inner = memory();
     let plan = FaultPlan { failed_writes_per_mille: 1000, ..FaultPlan::default() };
     let store = wrap(&inner, plan);
+    let answer = store.submit(P, item(1)).wait();
+    assert!(matches!(answer, Err(StorageError::Poisoned(_))), "it may be done");
     for _ in 0..3 {
         let answer = store.submit(P, item(1)).wait();
-        assert!(matches!(answer, Err(StorageError::Poisoned(_))));
+        assert!(matches!(answer, Err(StorageError::Stopped(_))), "it is not done");
     }
     assert!(!store.status().healthy);
     assert!(store.snapshot(P).is_ok());

@@ -70,14 +70,14 @@ fn the_child_of_the_poison_test() {
     for partition in [P, OTHER_LANE] {
         let tickets: Vec<_> = (0..3).map(|_| store.submit(partition, Batch::new())).collect();
         for ticket in tickets {
-            assert!(matches!(ticket.wait(), Err(StorageError::Poisoned(_))));
+            assert!(matches!(ticket.wait(), Err(StorageError::Stopped(_))));
         }
     }
     let made = store.create_partitions(&[PartitionId(9)], Lsn(0));
-    assert!(matches!(made, Err(StorageError::Poisoned(_))), "{made:?}");
+    assert!(matches!(made, Err(StorageError::Stopped(_))), "{made:?}");
     let snapshot = store.snapshot(P).unwrap();
     assert_eq!(snapshot.lsn(), Lsn(acknowledged), "reads go on");
-    assert!(matches!(store.close(), Err(StorageError::Poisoned(_))));
+    assert!(matches!(store.close(), Err(StorageError::Stopped(_))));
     std::fs::write(Path::new(&directory).join("acknowledged"), acknowledged.to_string()).unwrap();
 }
 

@@ -246,6 +246,7 @@ fn is_the_servers(kind: &ErrorKind) -> bool {
         ErrorKind::Corrupt
             | ErrorKind::Internal
             | ErrorKind::Unavailable
+            | ErrorKind::DiskFull
             | ErrorKind::RetryWith
             | ErrorKind::Timeout
             | ErrorKind::Cancelled

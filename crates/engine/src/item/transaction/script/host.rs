@@ -348,6 +348,10 @@ fn still_read() -> Error {
 pub(super) fn is_the_servers(kind: &ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Unavailable | ErrorKind::RetryWith
+        ErrorKind::Corrupt
+            | ErrorKind::Internal
+            | ErrorKind::Unavailable
+            | ErrorKind::DiskFull
+            | ErrorKind::RetryWith
     )
 }
