@@ -7,6 +7,7 @@
 //! - `alerts.rs`: what should be told without being asked; `metrics.rs`: what is when asked;
 //! - `check.rs`: is what is stored whole?
 //! - `script_worker.rs`: processes in which the server has scripts run;
+//! - `memory_limit.rs`: how much memory there is, which caches and budgets divide;
 //! - `cli/`: commands that ask a running server and print what it says; `bench/` measures one;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
@@ -27,6 +28,7 @@ mod healthcheck;
 mod init;
 mod keys;
 mod maintainer;
+mod memory_limit;
 mod metrics;
 mod outgoing;
 mod script_worker;
