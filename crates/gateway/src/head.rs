@@ -117,10 +117,13 @@ impl Head {
         self.str(Place { start, end: self.target.query.map_or(end, |query| query.end) })
     }
 
-    /// Host and port as the client names them: in the `host` header, or in the target.
+    /// Host and port as the client names them: in the target, which counts more, or in the `host`
+    /// header.
     pub fn host(&self) -> Option<&str> {
-        let named = self.text(&::http::header::HOST).filter(|host| !host.is_empty());
-        named.or_else(|| self.target.authority.map(|authority| self.str(authority)))
+        match self.target.authority {
+            Some(authority) => Some(self.str(authority)),
+            None => self.text(&::http::header::HOST).filter(|host| !host.is_empty()),
+        }
     }
 
     /// The first header of this name.
@@ -211,9 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn the_host_header_wins_over_the_target() {
-        assert_eq!(head("http://a/", &[("host", "b")]).host(), Some("b"));
+    fn the_target_wins_over_the_host_header() {
+        assert_eq!(head("http://a/", &[("host", "b")]).host(), Some("a"));
         assert_eq!(head("http://a/", &[("host", "")]).host(), Some("a"));
+        assert_eq!(head("/", &[("host", "b")]).host(), Some("b"));
+        assert_eq!(head("/", &[("host", "")]).host(), None);
     }
 
     #[test]

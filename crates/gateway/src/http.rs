@@ -11,13 +11,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use ::http::header::CONTENT_LENGTH;
+use ::http::header::{CONTENT_LENGTH, HOST};
 use ::http::{HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tokio::time::Instant;
 
+use crate::authority::check_http2;
 use crate::body::BodyLimits;
 use crate::door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
@@ -70,6 +71,11 @@ pub(crate) async fn answer(
     let site = &*origin.site;
     let (parts, body) = request.into_parts();
     let head_only = parts.method == Method::HEAD;
+    let authority = parts.uri.authority().map(|authority| authority.as_str());
+    if let Err(bad) = check_http2(authority, parts.headers.get_all(HOST).iter()) {
+        origin.site.telemetry.refused("host");
+        return Ok(finish(Response::new(StatusCode::BAD_REQUEST, bad.to_string()), head_only));
+    }
     if let Some(response) = site.endpoints.answer(&parts.method, parts.uri.path()) {
         return Ok(finish(response, head_only));
     }

@@ -21,6 +21,7 @@
 //! further down.
 
 pub mod auth;
+mod authority;
 mod body;
 mod connection;
 mod door;

@@ -10,7 +10,7 @@ use partita_engine::{
     ChangeFeedSettings, DefaultThroughput, EngineSettings, PartitionSettings, QuerySettings,
     ScriptSettings, ThroughputMode,
 };
-use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
+use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings, limits};
 use partita_nosql::Trust;
 use partita_storage::{Durability, EmbeddedSettings};
 
@@ -20,6 +20,7 @@ use crate::args::{
     TlsArgs,
 };
 use crate::failure::Failure;
+use crate::memory_limit::MemoryLimit;
 use crate::outgoing::{Authorities, Errand, Target};
 use crate::system::SystemThreads;
 use crate::trust::{PrimaryKey, TrustSource};
@@ -32,6 +33,11 @@ const DEFAULT_DATA_DIR: &str = "./partita-data";
 /// Eighths of the store's cache that the result cache of queries gets: with less, a query over ten
 /// million items reads anew each time what it could remember.
 const RESULT_CACHE_EIGHTHS: u64 = 3;
+
+/// Bodies get one part in so many of the memory that there is.
+const BODIES_PART: u64 = 8;
+const BODIES_BYTES_LEAST: u64 = 32 * 1024 * 1024;
+const BODIES_BYTES_MOST: u64 = 1024 * 1024 * 1024;
 
 /// A server as it was asked for.
 #[derive(Debug)]
@@ -109,6 +115,7 @@ impl Config {
             server: ServerSettings {
                 listen,
                 connections_max: args.connections_max,
+                bodies_bytes_max: bodies_bytes_max(MemoryLimit::of_this_process()),
                 drain: Duration::from_secs(args.drain_seconds),
                 ..ServerSettings::default()
             },
@@ -132,6 +139,13 @@ impl Config {
             },
         })
     }
+}
+
+/// Memory for bodies of requests and answers: a part of what there is. The least has room for a few
+/// of the largest; more than the most only serves clients that do not read.
+fn bodies_bytes_max(limit: Option<MemoryLimit>) -> u64 {
+    let part = limit.map(|limit| limit.bytes / BODIES_PART);
+    part.unwrap_or(limits::BODIES_BYTES_MAX).clamp(BODIES_BYTES_LEAST, BODIES_BYTES_MOST)
 }
 
 /// Partitions that a query looks at at once: as many as there are cores, within reason. More would
@@ -299,6 +313,7 @@ mod tests {
 
     use super::*;
     use crate::args::Cli;
+    use crate::memory_limit::SetBy;
 
     fn config(flags: &[&str]) -> Result<Config, Failure> {
         let typed = ["partita"].into_iter().chain(flags.iter().copied());
@@ -320,6 +335,15 @@ mod tests {
             let query = config(&["--cache-mb", megabytes]).unwrap().engine.query;
             assert_eq!(query.cache_bytes_max, bytes);
         }
+    }
+
+    #[test]
+    fn bodies_get_a_part_of_the_memory_that_there_is() {
+        let of = |bytes| bodies_bytes_max(Some(MemoryLimit { bytes, set_by: SetBy::Machine }));
+        assert_eq!(of(300 << 20), 300 << 17);
+        assert_eq!(of(100 << 20), BODIES_BYTES_LEAST);
+        assert_eq!(of(1 << 40), BODIES_BYTES_MOST);
+        assert_eq!(bodies_bytes_max(None), limits::BODIES_BYTES_MAX);
     }
 
     #[test]

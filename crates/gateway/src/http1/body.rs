@@ -3,7 +3,8 @@
 //! A body that has arrived with its head is passed on as it lies in memory. Any other one is
 //! gathered, and what is set aside for it grows with what has arrived, never with what was
 //! announced. Chunks are read strictly: sizes are hexadecimal digits, lines end with CR and LF.
-//! Extensions of chunks and trailers mean nothing to us; they are bounded and forgotten.
+//! Extensions of chunks and trailers mean nothing to us; they are bounded, all those of a body
+//! together and however they arrive, and forgotten.
 
 use std::io;
 
@@ -95,9 +96,15 @@ impl<S: AsyncRead + Unpin> Source<'_, S> {
         body: &mut BytesMut,
         held: &mut Held<'_>,
     ) -> Result<(), Refusal> {
+        let mut beside_bytes = 0;
         loop {
             let line = self.take_line().await?;
-            match chunk_size(&line).ok_or_else(|| broken("a chunk's size is not a number"))? {
+            let (digits, extension_bytes) = chunk_line(&line);
+            beside_bytes += extension_bytes;
+            if beside_bytes > limits::TRAILER_BYTES_MAX {
+                return Err(broken("the extensions of its chunks are too long"));
+            }
+            match chunk_size(digits).ok_or_else(|| broken("a chunk's size is not a number"))? {
                 0 => break,
                 size if !held.has_room(size) => return Err(held.too_large()),
                 size => self.take(size, body, held).await?,
@@ -106,13 +113,12 @@ impl<S: AsyncRead + Unpin> Source<'_, S> {
                 return Err(broken("a chunk is longer than its size"));
             }
         }
-        let mut trailer_bytes = 0;
         loop {
             let line = self.take_line().await?;
-            trailer_bytes += line.len();
+            beside_bytes += line.len();
             match line.len() {
                 0 => return Ok(()),
-                _ if trailer_bytes > limits::TRAILER_BYTES_MAX => {
+                _ if beside_bytes > limits::TRAILER_BYTES_MAX => {
                     return Err(broken("the trailers are too long"));
                 }
                 _ if !line.contains(&b':') => return Err(broken("a trailer has no colon")),
@@ -121,10 +127,12 @@ impl<S: AsyncRead + Unpin> Source<'_, S> {
         }
     }
 
-    /// The next line without its end.
+    /// The next line without its end. A line that is too long is refused alike whether its end has
+    /// arrived with it or not.
     async fn take_line(&mut self) -> Result<Bytes, Refusal> {
         loop {
-            if let Some(end) = self.inbox.iter().position(|byte| *byte == b'\n') {
+            let within = self.inbox.get(..=limits::TRAILER_BYTES_MAX).unwrap_or(self.inbox);
+            if let Some(end) = within.iter().position(|byte| *byte == b'\n') {
                 let mut line = self.inbox.split_to(end).freeze();
                 self.inbox.advance(1);
                 let text = line.strip_suffix(b"\r").filter(|text| !text.contains(&b'\r'));
@@ -141,10 +149,15 @@ impl<S: AsyncRead + Unpin> Source<'_, S> {
     }
 }
 
-/// The number in front of a chunk; what follows a semicolon is an extension.
-fn chunk_size(line: &[u8]) -> Option<u64> {
+/// The number in front of a chunk, and how much stands beside it: what follows a semicolon is an
+/// extension.
+fn chunk_line(line: &[u8]) -> (&[u8], usize) {
     let end = line.iter().position(|byte| *byte == b';').unwrap_or(line.len());
-    let digits = line.get(..end)?.trim_ascii_end();
+    let digits = line.get(..end).unwrap_or_default().trim_ascii_end();
+    (digits, line.len() - digits.len())
+}
+
+fn chunk_size(digits: &[u8]) -> Option<u64> {
     // Sixteen digits would do; more could only hide something.
     if digits.is_empty() || digits.len() > 16 {
         return None;
@@ -188,7 +201,8 @@ mod tests {
             (" 1", None),
             ("1 1", None),
         ] {
-            assert_eq!(chunk_size(line.as_bytes()), size, "{line:?}");
+            let (digits, _) = chunk_line(line.as_bytes());
+            assert_eq!(chunk_size(digits), size, "{line:?}");
         }
     }
 }

@@ -24,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use ::http::header::CONTENT_TYPE;
 use ::http::{Method, StatusCode};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -271,14 +272,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     /// What arrived is not HTTP, or more than we read: nobody can say where it ends.
     #[allow(clippy::disallowed_methods, reason = "responses tell the real time")]
     fn refuse_head(&mut self, bad: BadHead) -> Next {
-        let (status, reason) = match bad {
-            BadHead::Malformed => (StatusCode::BAD_REQUEST, "head_malformed"),
-            BadHead::TooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large"),
+        let (status, reason, text) = match bad {
+            BadHead::Malformed => (
+                StatusCode::BAD_REQUEST,
+                "head_malformed",
+                "The head of the request cannot be read.".into(),
+            ),
+            BadHead::Host(bad) => (StatusCode::BAD_REQUEST, "host", bad.to_string()),
+            BadHead::TooLarge => {
+                let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                let text = "The request's head has more than 64 KB or more than 100 headers.";
+                (status, "head_too_large", text.into())
+            }
         };
         self.origin.site.telemetry.refused(reason);
         self.origin.progress.must_linger();
         let (form, now) = ((Version::Http11, Fate::Closed), Instant::now().into_std());
-        write_head(&mut self.outbox, form, status, &Lines::new(), Some(0), now);
+        let mut lines = Lines::new();
+        lines.push(&CONTENT_TYPE, "text/plain; charset=utf-8");
+        write_head(&mut self.outbox, form, status, &lines, Some(text.len()), now);
+        self.outbox.extend_from_slice(text.as_bytes());
         Next::End
     }
 

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use ::http::Method;
 use bytes::BytesMut;
 
+use crate::authority::{BadHost, is_authority};
 use crate::head::{Field, Head, Place, Target};
 use crate::settings::limits;
 
@@ -44,6 +45,7 @@ pub(super) enum Framing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadHead {
     Malformed,
+    Host(BadHost),
     /// Too many bytes, or too many headers.
     TooLarge,
 }
@@ -79,6 +81,7 @@ pub(super) fn parse(arrived: &mut BytesMut) -> Result<Option<Parsed>, BadHead> {
     }
     is_line_start(arrived, end)?;
     is_line_start(arrived, end - 2)?;
+    meaning.check_host()?;
     for field in &fields {
         if let Some(name) = arrived.get_mut(field.name.range()) {
             name.make_ascii_lowercase();
@@ -107,6 +110,7 @@ fn is_line_start(text: &[u8], start: usize) -> Result<(), BadHead> {
 /// What headers mean for the connection.
 struct Meaning {
     version: Version,
+    names_host: bool,
     body: Option<Framing>,
     expects_continue: bool,
     keep_alive: bool,
@@ -116,12 +120,20 @@ struct Meaning {
 impl Meaning {
     fn new(version: Version) -> Meaning {
         let keep_alive = version == Version::Http11;
-        Meaning { version, body: None, expects_continue: false, keep_alive, closes: false }
+        Meaning {
+            version,
+            names_host: false,
+            body: None,
+            expects_continue: false,
+            keep_alive,
+            closes: false,
+        }
     }
 
     fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadHead> {
         let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         match name.len() {
+            4 if is(b"host") => self.host(value)?,
             6 if is(b"expect") => {
                 let expected = value.eq_ignore_ascii_case(b"100-continue");
                 self.expects_continue = expected && self.version == Version::Http11;
@@ -139,6 +151,21 @@ impl Meaning {
             _ => {}
         }
         Ok(())
+    }
+
+    fn host(&mut self, value: &[u8]) -> Result<(), BadHead> {
+        if std::mem::replace(&mut self.names_host, true) {
+            return Err(BadHead::Host(BadHost::Twice));
+        }
+        if is_authority(value) { Ok(()) } else { Err(BadHead::Host(BadHost::Invalid)) }
+    }
+
+    /// Also beside a target that names one: proxies of HTTP/1.0 change the one and not the other.
+    fn check_host(&self) -> Result<(), BadHead> {
+        match self.names_host || self.version == Version::Http10 {
+            true => Ok(()),
+            false => Err(BadHead::Host(BadHost::Missing)),
+        }
     }
 
     fn body(&mut self, body: Framing) -> Result<(), BadHead> {
@@ -207,12 +234,8 @@ fn behind_authority(text: &str) -> Result<usize, BadHead> {
     }
     let length = rest.find(['/', '?']).unwrap_or(rest.len());
     let authority = rest.get(..length).unwrap_or_default();
-    let is_allowed = |byte: u8| {
-        byte.is_ascii_alphanumeric()
-            || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'[' | b']')
-    };
-    if authority.is_empty() || !authority.bytes().all(is_allowed) {
-        return Err(BadHead::Malformed);
+    if authority.is_empty() || !is_authority(authority.as_bytes()) {
+        return Err(BadHead::Host(BadHost::Invalid));
     }
     Ok(scheme.len() + 3 + length)
 }
@@ -258,7 +281,7 @@ mod tests {
     #[test]
     fn connections_are_kept_as_the_client_wants() {
         let kept = |version: &str, headers: &str| {
-            whole(&format!("GET / HTTP/{version}\r\n{headers}\r\n")).keep_alive
+            whole(&format!("GET / HTTP/{version}\r\nhost: a\r\n{headers}\r\n")).keep_alive
         };
         for (version, headers, expected) in [
             ("1.1", "", true),
@@ -298,7 +321,7 @@ mod tests {
             "n@me: a\r\n",
             "value: \0\r\n",
         ] {
-            let read = read(&format!("POST / HTTP/1.1\r\n{headers}\r\n"));
+            let read = read(&format!("POST / HTTP/1.1\r\nhost: a\r\n{headers}\r\n"));
             assert_eq!(read.map(|_| ()), Err(BadHead::Malformed), "{headers:?}");
         }
         for text in
@@ -313,31 +336,60 @@ mod tests {
     #[test]
     fn targets_come_in_three_forms() {
         let parts = |target: &str| {
-            let head = whole(&format!("GET {target} HTTP/1.1\r\n\r\n")).head;
+            let head = whole(&format!("GET {target} HTTP/1.1\r\nhost: h\r\n\r\n")).head;
             let owned = |text: Option<&str>| text.map(str::to_owned);
             (owned(head.host()), head.path().to_owned(), owned(head.query()))
         };
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(parts("/"), (None, "/".into(), None));
-        assert_eq!(parts("/a?"), (None, "/a".into(), some("")));
-        assert_eq!(parts("//a/?b?c"), (None, "//a/".into(), some("b?c")));
-        assert_eq!(parts("/é%zz\"{}"), (None, "/é%zz\"{}".into(), None));
-        assert_eq!(parts("*"), (None, "*".into(), None));
+        assert_eq!(parts("/"), (some("h"), "/".into(), None));
+        assert_eq!(parts("/a?"), (some("h"), "/a".into(), some("")));
+        assert_eq!(parts("//a/?b?c"), (some("h"), "//a/".into(), some("b?c")));
+        assert_eq!(parts("/é%zz\"{}"), (some("h"), "/é%zz\"{}".into(), None));
+        assert_eq!(parts("*"), (some("h"), "*".into(), None));
         assert_eq!(parts("HTTP://a:1/b?c"), (some("a:1"), "/b".into(), some("c")));
         assert_eq!(parts("https://[::1]:8"), (some("[::1]:8"), String::new(), None));
         assert_eq!(parts("http://a?b"), (some("a"), String::new(), some("b")));
-        for bad in ["a", "a:80", "ftp://a/", "http:///", "http://u@a/", "/#a", "/<", "/`", "**"] {
-            let read = read(&format!("GET {bad} HTTP/1.1\r\n\r\n"));
-            assert_eq!(read.map(|_| ()), Err(BadHead::Malformed), "{bad}");
+        let refused = |target: &str| {
+            read(&format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n")).map(|_| ()).unwrap_err()
+        };
+        for bad in ["a", "a:80", "ftp://a/", "/#a", "/<", "/`", "**"] {
+            assert_eq!(refused(bad), BadHead::Malformed, "{bad}");
+        }
+        for bad in ["http:///", "http://u@a/", "http://:80/", "http://a:b/"] {
+            assert_eq!(refused(bad), BadHead::Host(BadHost::Invalid), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_exactly_one_host() {
+        for (version, headers, expected) in [
+            ("1.1", "", Err(BadHost::Missing)),
+            ("1.1", "hosts: a\r\n", Err(BadHost::Missing)),
+            ("1.1", "host: a\r\nHOST: a\r\n", Err(BadHost::Twice)),
+            ("1.0", "host: a\r\nhost: b\r\n", Err(BadHost::Twice)),
+            ("1.1", "host: a b\r\n", Err(BadHost::Invalid)),
+            ("1.1", "host: a, b\r\n", Err(BadHost::Invalid)),
+            ("1.1", "host: http://a/\r\n", Err(BadHost::Invalid)),
+            ("1.0", "host: u@a\r\n", Err(BadHost::Invalid)),
+            ("1.0", "", Ok(())),
+            ("1.1", "host:\r\n", Ok(())),
+            ("1.1", "Host: a.example:8081\r\n", Ok(())),
+        ] {
+            for target in ["/x", "http://a/x"] {
+                let read = read(&format!("GET {target} HTTP/{version}\r\n{headers}\r\n"));
+                let read = read.map(|_| ());
+                assert_eq!(read, expected.map_err(BadHead::Host), "{version} {headers:?} {target}");
+            }
         }
     }
 
     #[test]
     fn heads_have_limits() {
-        let many = |count| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(count));
+        let many =
+            |count| format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "a: b\r\n".repeat(count - 1));
         assert!(read(&many(limits::HEADERS_MAX)).is_ok());
         assert_eq!(read(&many(limits::HEADERS_MAX + 1)).map(|_| ()), Err(BadHead::TooLarge));
-        let long = |count| format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "x".repeat(count));
+        let long = |count| format!("GET / HTTP/1.1\r\nhost: {}\r\n\r\n", "x".repeat(count));
         let rest = limits::HEAD_BYTES_MAX as usize - long(0).len();
         assert!(read(&long(rest)).is_ok());
         assert_eq!(read(&long(rest + 1)).map(|_| ()), Err(BadHead::TooLarge));

@@ -176,7 +176,7 @@ const REQUESTS: [&str; 14] = [
     "PUT /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n",
     "PUT /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: Chunked\r\n\r\n0\r\nTrailer: x\r\n\r\n",
     "HEAD /alive HTTP/1.1\r\nhost: a\r\n\r\n",
-    "GET http://b:8/x HTTP/1.1\r\n\r\n",
+    "GET http://b:8/x HTTP/1.1\r\nhost: b:8\r\n\r\n",
     "OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n",
     "GET /old HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
     "GET /large HTTP/1.1\r\nhost: a\r\n\r\n",
@@ -237,7 +237,7 @@ async fn every_single_cut_of_every_request_is_harmless() {
 
 #[tokio::test]
 async fn answers_to_requests_that_came_together_are_in_order() {
-    let bytes: String = (0..50).map(|n| format!("GET /{n} HTTP/1.1\r\n\r\n")).collect();
+    let bytes: String = (0..50).map(|n| format!("GET /{n} HTTP/1.1\r\nhost: a\r\n\r\n")).collect();
     let heard = heard_at_once(bytes.as_bytes()).await;
     let mut rest = heard.as_str();
     for n in 0..50 {

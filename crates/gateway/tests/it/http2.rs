@@ -126,6 +126,27 @@ async fn an_idle_connection_is_told_to_go_away() {
 }
 
 #[tokio::test]
+async fn a_request_names_one_host() {
+    let server = start(|_| {});
+    let mut sender = connect(&server).await;
+    for (hosts, told) in [
+        (&["example:8081"][..], None),
+        (&["other"], Some("different hosts")),
+        (&["example:8081", "example:8081"], Some("more than one Host header")),
+    ] {
+        let mut request = request("GET", "/now", Bytes::new());
+        for host in hosts {
+            request.headers_mut().append("host", host.parse().unwrap());
+        }
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), if told.is_some() { 400 } else { 200 }, "{hosts:?}");
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        let text = std::str::from_utf8(&text).unwrap();
+        assert!(told.is_none_or(|told| text.contains(told)), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_answer_ends_its_stream_and_no_other() {
     let server = start(|_| {});
     let mut sender = connect(&server).await;

@@ -96,7 +96,7 @@ async fn connections_opened_and_dropped_leave_nothing_behind() {
             1 => client.send("GET / HTT").await,
             2 => client.send("PRI * HTTP/2.0").await,
             3 => client.send([0x16, 3, 1]).await,
-            4 => client.send("POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\nabc").await,
+            4 => client.send("POST / HTTP/1.1\r\nhost: t\r\ncontent-length: 9\r\n\r\nabc").await,
             _ => client.send("GET /x HTTP/1.1\r\nhost: t\r\n\r\n").await,
         }
     }

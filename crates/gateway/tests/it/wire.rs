@@ -59,47 +59,47 @@ async fn what_hyper_accepts_and_refuses_is_accepted_and_refused() {
     for request in [
         "GET /now HTTP/1.1\r\nhost: a\r\n\r\n",
         "\r\n\r\nGET /now HTTP/1.1\r\nhost: a\r\n\r\n",
-        "GET /now HTTP/1.1\r\nno-host: a\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nno-host: a\r\n\r\n",
         "GET /now HTTP/1.0\r\n\r\n",
         "GET /now HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
-        "GET /now HTTP/1.1\r\nconnection: close\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
         "GET /now HTTP/1.2\r\n\r\n",
         "GET /now HTTP/2.0\r\n\r\n",
         "GET /now\r\n\r\n",
-        "GET  /now HTTP/1.1\r\n\r\n",
-        "GET /no w HTTP/1.1\r\n\r\n",
-        "get /now HTTP/1.1\r\n\r\n",
-        "PROPFIND /now HTTP/1.1\r\n\r\n",
-        "G@T /now HTTP/1.1\r\n\r\n",
-        "GET http://b:81/now HTTP/1.1\r\n\r\n",
-        "GET /n%6fw?%zz HTTP/1.1\r\n\r\n",
-        "GET /é HTTP/1.1\r\n\r\n",
-        "GET /a\"{}|^\\ HTTP/1.1\r\n\r\n",
-        "GET /< HTTP/1.1\r\n\r\n",
-        "OPTIONS * HTTP/1.1\r\n\r\n",
-        "GET /now HTTP/1.1\r\na : b\r\n\r\n",
-        "GET /now HTTP/1.1\r\n a: b\r\n\r\n",
-        "GET /now HTTP/1.1\r\na: b\r\n c\r\n\r\n",
-        "GET /now HTTP/1.1\r\nn\u{e4}me: b\r\n\r\n",
-        "GET /now HTTP/1.1\r\nname: \u{e4}\r\n\r\n",
-        "GET /now HTTP/1.1\r\nname: a\0b\r\n\r\n",
-        "GET /now HTTP/1.1\r\nname: a\rb\r\n\r\n",
-        "GET /now HTTP/1.1\r\nname\r\n\r\n",
-        "GET /now HTTP/1.1\r\nname:\r\n\r\n",
-        "POST /now HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ncontent-length: 03\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ncontent-length: -3\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ncontent-length: 3 3\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\nabc",
-        "POST /now HTTP/1.1\r\ntransfer-encoding: chunked, gzip\r\n\r\nabc",
+        "GET  /now HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /no w HTTP/1.1\r\nhost: a\r\n\r\n",
+        "get /now HTTP/1.1\r\nhost: a\r\n\r\n",
+        "PROPFIND /now HTTP/1.1\r\nhost: a\r\n\r\n",
+        "G@T /now HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET http://b:81/now HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /n%6fw?%zz HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /é HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /a\"{}|^\\ HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /< HTTP/1.1\r\nhost: a\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\na : b\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\n a: b\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\na: b\r\n c\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nn\u{e4}me: b\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nname: \u{e4}\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nname: a\0b\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nname: a\rb\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nname\r\n\r\n",
+        "GET /now HTTP/1.1\r\nhost: a\r\nname:\r\n\r\n",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 03\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: -3\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 3 3\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999999999999\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, gzip\r\n\r\nabc",
         "POST /now HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST /now HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-        "POST /now HTTP/1.1\r\ntransfer-encoding: CHUNKED\r\n\r\n3;a=\"b\"\r\nabc\r\n0\r\na: b\r\n\r\n",
-        "POST /now HTTP/1.1\r\nconnection: close\r\ncontent-length: 2\r\n\r\nab",
-        "GET /now HTTP/1.1\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
-        &format!("GET /now HTTP/1.1\r\n{many}\r\n"),
+        "POST /now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "POST /now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: CHUNKED\r\n\r\n3;a=\"b\"\r\nabc\r\n0\r\na: b\r\n\r\n",
+        "POST /now HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2\r\n\r\nab",
+        "GET /now HTTP/1.1\r\nhost: a\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
+        &format!("GET /now HTTP/1.1\r\nhost: a\r\n{many}\r\n"),
     ] {
         let bytes = format!("{request}{LAST}");
         let ours = statuses(server.address, bytes.as_bytes()).await;
@@ -112,11 +112,11 @@ async fn what_hyper_accepts_and_refuses_is_accepted_and_refused() {
 #[tokio::test]
 async fn what_two_readers_could_understand_differently_is_refused() {
     let server = start(|_| {});
-    let chunked = "POST /now HTTP/1.1\r\ntransfer-encoding: chunked\r\n";
+    let chunked = "POST /now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n";
     for request in [
         "GET /now HTTP/1.1\nhost: a\n\n",
         "GET /now HTTP/1.1\r\nhost: a\nb: c\r\n\r\n",
-        "POST /now HTTP/1.1\r\ncontent-length: 3\r\ncontent-length: 3\r\n\r\nabc",
+        "POST /now HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 3\r\n\r\nabc",
         &format!("{chunked}content-length: 3\r\n\r\n0\r\n\r\n"),
         &format!("{chunked}transfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
         &format!("{chunked}\r\n3\nabc\r\n0\r\n\r\n"),
@@ -127,10 +127,11 @@ async fn what_two_readers_could_understand_differently_is_refused() {
         &format!("{chunked}\r\n10000000000000003\r\nabc\r\n0\r\n\r\n"),
         &format!("{chunked}\r\n3\r\nabc\r\n0\r\nno colon\r\n\r\n"),
         &format!("{chunked}\r\n3;{}\r\nabc\r\n0\r\n\r\n", "x".repeat(20_000)),
+        &format!("{chunked}\r\n{}0\r\n\r\n", "1;extension\r\na\r\n".repeat(1_000)),
         &format!("{chunked}\r\n0\r\n{}\r\n", "a: b\r\n".repeat(4_000)),
-        "GET /#fragment HTTP/1.1\r\n\r\n",
-        "CONNECT a:80 HTTP/1.1\r\n\r\n",
-        "GET now HTTP/1.1\r\n\r\n",
+        "GET /#fragment HTTP/1.1\r\nhost: a\r\n\r\n",
+        "CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET now HTTP/1.1\r\nhost: a\r\n\r\n",
     ] {
         let bytes = format!("{request}{LAST}");
         assert_eq!(statuses(server.address, bytes.as_bytes()).await, [400], "{request:?}");
@@ -138,9 +139,43 @@ async fn what_two_readers_could_understand_differently_is_refused() {
 }
 
 #[tokio::test]
+async fn a_request_without_a_good_host_is_told_what_is_wrong() {
+    let server = start(|_| {});
+    for (headers, told) in [
+        ("", "no Host header"),
+        ("host: a\r\nhost: a\r\n", "more than one Host header"),
+        ("host: a/b\r\n", "not of the form HOST or HOST:PORT"),
+    ] {
+        let answer = raw(&server, &format!("GET /now HTTP/1.1\r\n{headers}\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        assert!(answer.contains(told), "{answer}");
+    }
+    server.metric(r#"partita_refused_total{reason="host"} 3"#).await;
+}
+
+/// However a chunk's extension arrives: what is too long in pieces is too long at once.
+#[tokio::test]
+async fn a_long_extension_is_refused_also_if_it_arrives_with_its_end() {
+    let server = start(|_| {});
+    let head = "POST /now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (length, expected) in [(8_000, 200), (9_000, 400)] {
+        let body = format!("1;{}\r\na\r\n0\r\n\r\n", "x".repeat(length));
+        let mut at_once = server.connect().await;
+        at_once.send(format!("{head}{body}")).await;
+        assert_eq!(at_once.reply().await.status, expected);
+        let mut in_pieces = server.connect().await;
+        in_pieces.send(head).await;
+        for piece in body.as_bytes().chunks(1_000) {
+            in_pieces.try_send(piece).await;
+        }
+        assert_eq!(in_pieces.reply().await.status, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_head_that_is_too_long_is_refused_before_it_ends() {
     let server = start(|_| {});
-    let bytes = format!("GET /now HTTP/1.1\r\na: {}", "x".repeat(70_000));
+    let bytes = format!("GET /now HTTP/1.1\r\nhost: a\r\na: {}", "x".repeat(70_000));
     assert_eq!(statuses(server.address, bytes.as_bytes()).await, [431]);
     server.metric(r#"partita_refused_total{reason="head_too_large"} 1"#).await;
     assert_eq!(statuses(server.address, b"rubbish\r\n\r\n").await, [400]);
@@ -197,7 +232,7 @@ async fn requests_behind_one_that_waits_are_answered_after_it() {
     let server = start(|_| {});
     let mut client = server.connect().await;
     client
-        .send("GET /now HTTP/1.1\r\n\r\nGET /wait HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\n\r\n")
+        .send("GET /now HTTP/1.1\r\nhost: a\r\n\r\nGET /wait HTTP/1.1\r\nhost: a\r\n\r\nGET /now HTTP/1.1\r\nhost: a\r\n\r\n")
         .await;
     // The first answer does not wait for the second.
     assert!(client.reply().await.text().starts_with("GET /now"));
@@ -211,7 +246,7 @@ async fn requests_behind_one_that_waits_are_answered_after_it() {
 async fn an_expecting_client_that_has_sent_its_body_is_not_told_to_go_on() {
     let server = start(|_| {});
     let mut client = server.connect().await;
-    let expect = "POST /now HTTP/1.1\r\nexpect: 100-Continue\r\n";
+    let expect = "POST /now HTTP/1.1\r\nhost: a\r\nexpect: 100-Continue\r\n";
     client.send(format!("{expect}content-length: 3\r\n\r\nabc")).await;
     assert_eq!(client.reply().await.status, 200);
     client.send(format!("{expect}transfer-encoding: chunked\r\n\r\n")).await;
@@ -226,7 +261,7 @@ async fn an_expecting_client_that_has_sent_its_body_is_not_told_to_go_on() {
 async fn a_body_that_nobody_wants_is_read_all_the_same() {
     let server = start(|_| {});
     let mut client = server.connect().await;
-    client.send("GET /alive HTTP/1.1\r\ncontent-length: 3\r\n\r\nGET").await;
+    client.send("GET /alive HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nGET").await;
     assert_eq!(client.reply().await.text(), "alive\n");
     assert_eq!(client.get("/now").await.status, 200);
 }
@@ -236,7 +271,7 @@ async fn large_answers_and_small_ones_follow_each_other() {
     let server = start(|_| {});
     let mut client = server.connect().await;
     client
-        .send("GET /now HTTP/1.1\r\n\r\nGET /large HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\n\r\n")
+        .send("GET /now HTTP/1.1\r\nhost: a\r\n\r\nGET /large HTTP/1.1\r\nhost: a\r\n\r\nGET /now HTTP/1.1\r\nhost: a\r\n\r\n")
         .await;
     for length in [None, Some(32 * 1024 * 1024), None] {
         let reply = client.reply().await;
@@ -249,7 +284,7 @@ async fn large_answers_and_small_ones_follow_each_other() {
 async fn a_request_that_is_running_when_the_server_stops_is_told_of_the_end() {
     let server = start(|_| {});
     let mut client = server.connect().await;
-    client.send("GET /wait HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\n\r\n").await;
+    client.send("GET /wait HTTP/1.1\r\nhost: a\r\n\r\nGET /now HTTP/1.1\r\nhost: a\r\n\r\n").await;
     server.door.arrived.acquire().await.unwrap().forget();
     server.shutdown.drain();
     // The connection looks at the shutdown when it is woken.
@@ -264,7 +299,7 @@ async fn a_request_that_is_running_when_the_server_stops_is_told_of_the_end() {
 async fn a_head_behind_an_answered_request_has_its_time() {
     let server = start(|settings| settings.head = Duration::from_millis(60));
     let mut client = server.connect().await;
-    client.send("GET /now HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\nhalf: ").await;
+    client.send("GET /now HTTP/1.1\r\nhost: a\r\n\r\nGET /now HTTP/1.1\r\nhost: a\r\nhalf: ").await;
     assert_eq!(client.reply().await.status, 200);
     assert_eq!(client.closed().await, b"");
     server.metric(r#"partita_refused_total{reason="head_timeout"} 1"#).await;
