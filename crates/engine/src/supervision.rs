@@ -25,15 +25,11 @@ pub trait Supervisor: fmt::Debug + Send + Sync {
     /// at once if nobody waits.
     fn step_aside(&self);
 
-    /// May a helper thread work on it, too? If so it says when it is done ([`end_help`]).
-    ///
-    /// [`end_help`]: Supervisor::end_help
-    fn begin_help(&self) -> bool;
+    /// Has another thread do a part of the operation, if one is to spare now. False: none is. The
+    /// work does not panic.
+    fn help(&self, work: Box<dyn FnOnce() + Send>) -> bool;
 
-    /// A helper thread has done its part.
-    fn end_help(&self);
-
-    /// Waits for helper threads by calling `wait`: others may go on meanwhile.
+    /// Waits for those who help by calling `wait`: others may go on meanwhile.
     fn wait_for_help(&self, wait: &mut dyn FnMut());
 }
 
@@ -92,14 +88,9 @@ impl Supervision {
         )))
     }
 
-    pub(crate) fn begin_help(&self) -> bool {
-        self.supervisor.as_ref().is_none_or(|supervisor| supervisor.begin_help())
-    }
-
-    pub(crate) fn end_help(&self) {
-        if let Some(supervisor) = &self.supervisor {
-            supervisor.end_help();
-        }
+    /// Who provides helper threads, if not the database itself.
+    pub(crate) fn supervisor(&self) -> Option<&dyn Supervisor> {
+        self.supervisor.as_deref()
     }
 
     pub(crate) fn wait_for_help(&self, wait: &mut dyn FnMut()) {

@@ -43,11 +43,6 @@ pub(crate) trait Common: Send + Sync + 'static {
     fn enough(&self) -> Enough<Self::Answer>;
 
     fn now_nanos(&self) -> u64;
-
-    /// May a helper thread take part now? If so it says when it is done.
-    fn begin_help(&self) -> bool;
-
-    fn end_help(&self);
 }
 
 /// Tasks under way, as all threads see them.
@@ -167,10 +162,7 @@ trait Shared: Send + Sync {
 
 impl<C: Common> Shared for Round<C> {
     fn help(&self) {
-        if self.common.begin_help() {
-            self.take_part(None);
-            self.common.end_help();
-        }
+        self.take_part(None);
     }
 }
 

@@ -6,9 +6,7 @@
 //! the door knows how its protocol words it.
 
 use std::fmt;
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
@@ -16,13 +14,14 @@ use bytes::Bytes;
 
 use crate::head::Head;
 use crate::lines::Lines;
+use crate::pending::Pending;
 
 /// A protocol: turns requests into operations of the database and outcomes into responses.
 pub trait Door: Send + Sync + 'static {
     /// Answers one request. Runs on the connection's thread: work that takes more than a
-    /// millisecond belongs in the [`Pool`](crate::Pool). A future is dropped if the client goes
-    /// away, so nothing may depend on its end.
-    fn handle(&self, request: Request) -> Answer<'_>;
+    /// millisecond belongs in the [`Pool`](crate::Pool). What becomes of a future whose client goes
+    /// away, the door says with it ([`IfLeft`](crate::IfLeft)).
+    fn handle(&self, request: Request) -> Answer;
 
     /// Words the answer to a request that never became one. Must not panic: it is also asked after
     /// [`handle`](Door::handle) did.
@@ -30,24 +29,24 @@ pub trait Door: Send + Sync + 'static {
 }
 
 /// A response, or the promise of one.
-pub enum Answer<'a> {
+pub enum Answer {
     /// Nothing had to be waited for. The most frequent requests are answered like this: a future
     /// has room for everything that any request may wait for, and is moved about.
     Now(Response),
-    Later(Pin<Box<dyn Future<Output = Response> + Send + 'a>>),
+    Later(Pending),
 }
 
-impl Answer<'_> {
+impl Answer {
     /// The response, when it is there.
     pub async fn response(self) -> Response {
         match self {
             Answer::Now(response) => response,
-            Answer::Later(future) => future.await,
+            Answer::Later(pending) => pending.await,
         }
     }
 }
 
-impl fmt::Debug for Answer<'_> {
+impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Answer::Now(response) => f.debug_tuple("Now").field(response).finish(),

@@ -109,7 +109,8 @@ async fn ask(door: &dyn Door, request: Request) -> Result<Response, String> {
     // Nothing of what is handed over is used after a panic, so no broken state can be seen.
     match catch_unwind(AssertUnwindSafe(|| door.handle(request))) {
         Ok(Answer::Now(response)) => Ok(response),
-        Ok(Answer::Later(future)) => catch_panic(future).await,
+        // If the stream is reset, or the connection lost, hyper drops this future.
+        Ok(Answer::Later(pending)) => catch_panic(pending).await,
         Err(panic) => Err(panic_text(panic.as_ref())),
     }
 }

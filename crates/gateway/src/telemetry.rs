@@ -33,6 +33,27 @@ pub struct Telemetry {
     connections_total: Counter,
     tls_handshake_failures: Counter,
     panics: Counter,
+    queries_queued: Gauge<i64, AtomicI64>,
+    queries_running: Gauge<i64, AtomicI64>,
+    queries_cancelled: Counter,
+}
+
+/// Something that goes on, as long as this is there.
+#[derive(Debug)]
+#[must_use]
+pub struct Ongoing(Gauge<i64, AtomicI64>);
+
+impl Ongoing {
+    fn new(gauge: &Gauge<i64, AtomicI64>) -> Ongoing {
+        gauge.inc();
+        Ongoing(gauge.clone())
+    }
+}
+
+impl Drop for Ongoing {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -80,6 +101,9 @@ impl Telemetry {
             connections_total: Counter::default(),
             tls_handshake_failures: Counter::default(),
             panics: Counter::default(),
+            queries_queued: Gauge::default(),
+            queries_running: Gauge::default(),
+            queries_cancelled: Counter::default(),
         };
         telemetry.register(version);
         telemetry
@@ -110,6 +134,21 @@ impl Telemetry {
             self.tls_handshake_failures.clone(),
         );
         registry.register("panics", "Requests ended by a panic", self.panics.clone());
+        registry.register(
+            "queries_queued",
+            "Queries and reads of feeds that wait for a thread",
+            self.queries_queued.clone(),
+        );
+        registry.register(
+            "queries_running",
+            "Queries and reads of feeds that threads have begun, those included that have stood aside",
+            self.queries_running.clone(),
+        );
+        registry.register(
+            "queries_cancelled",
+            "Queries and reads of feeds whose client was gone before they were done",
+            self.queries_cancelled.clone(),
+        );
     }
 
     /// Adds metrics that come from outside.
@@ -165,6 +204,21 @@ impl Telemetry {
     /// Connections that are open now.
     pub fn connections_open(&self) -> i64 {
         self.connections_open.get()
+    }
+
+    /// A query waits for a thread.
+    pub fn query_queued(&self) -> Ongoing {
+        Ongoing::new(&self.queries_queued)
+    }
+
+    /// A thread has begun a query.
+    pub fn query_running(&self) -> Ongoing {
+        Ongoing::new(&self.queries_running)
+    }
+
+    /// The client of a query was gone before it was done.
+    pub fn query_cancelled(&self) {
+        self.queries_cancelled.inc();
     }
 
     pub(crate) fn connection_opened(&self) {

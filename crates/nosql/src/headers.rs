@@ -87,6 +87,8 @@ pub(crate) const THROUGHPUT_BUCKET: HeaderName =
 // Requests that only this server knows.
 pub(crate) const EXPLAIN: HeaderName = HeaderName::from_static("x-partita-explain");
 pub(crate) const QUERY_SERVING: HeaderName = HeaderName::from_static("x-partita-query-serving");
+pub(crate) const QUERY_SECONDS_MAX: HeaderName =
+    HeaderName::from_static("x-partita-query-seconds-max");
 
 // Responses.
 pub(crate) const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
@@ -321,6 +323,17 @@ impl<'a> Headers<'a> {
         match text.trim().parse::<usize>() {
             Ok(0) | Err(_) => Err(bad_value(name, text, "must be a number of kilobytes from 1 on")),
             Ok(kilobytes) => Ok(Some(kilobytes.saturating_mul(1024))),
+        }
+    }
+
+    /// How long a query may take, if less than others may.
+    pub(crate) fn query_millis_max(self) -> Result<Option<u64>> {
+        let name = &QUERY_SECONDS_MAX;
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        match text.trim().parse::<f64>() {
+            // More than anybody waits is no limit.
+            Ok(seconds) if seconds >= 0.001 => Ok(Some((seconds.min(1e9) * 1e3) as u64)),
+            Ok(_) | Err(_) => Err(bad_value(name, text, "must be a number of seconds above 0")),
         }
     }
 

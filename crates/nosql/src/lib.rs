@@ -33,6 +33,7 @@ mod auth;
 mod controls;
 mod credentials;
 mod error;
+mod fairness;
 mod feature;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use partita_engine::{ChangesRequest, ContainerPath, Context, NextChange, Op, Outcome, Reply};
 
-use crate::request::Runs;
+use crate::request;
 use crate::response::Failed;
-use crate::service::{Asker, NoSqlDoor};
+use crate::service::{Asker, Service};
 
 /// Longer than this nobody waits: proxies and clients give up on silent connections.
 pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
@@ -24,7 +24,7 @@ pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
 const REST: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_secs(1);
 
-impl NoSqlDoor {
+impl Service {
     /// Reads the change feed, again and again until there is something or the time is over.
     pub(crate) async fn wait_for_changes(
         &self,
@@ -38,9 +38,10 @@ impl NoSqlDoor {
         let waited = || Duration::from_nanos(self.nanos().saturating_sub(started));
         let mut charged = 0.0;
         loop {
-            let request = Box::new(ChangesRequest { listen: true, ..request.clone() });
-            let op = Op::ReadChanges { container: container.clone(), request };
-            let mut reply = self.execute(op, context.clone(), Runs::Briefly).await?;
+            let listening = Box::new(ChangesRequest { listen: true, ..request.clone() });
+            let op = Op::ReadChanges { container: container.clone(), request: listening };
+            let (_, runs) = request::profile(&op);
+            let mut reply = self.execute(op, context.clone(), runs).await?;
             reply.charge.0 += charged;
             charged = reply.charge.0;
             let left = wait.saturating_sub(waited());

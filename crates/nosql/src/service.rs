@@ -15,11 +15,12 @@ use arc_swap::Guard;
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use partita_engine::{
-    Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, block_on,
+    Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, Supervisor,
+    block_on,
 };
 use partita_gateway::{
-    Answer, Delivery, Door, JobLength, Lines, Pool, PoolError, Refusal, Request, Response,
-    Shutdown, Telemetry,
+    Answer, Delivery, Door, IfLeft, JobLength, Lines, Pending, Pool, PoolError, Refusal, Request,
+    Response, Share, Shutdown, Task, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -30,6 +31,7 @@ use crate::auth::{self, Window};
 use crate::controls::{self, Controls, Strike, Subject};
 use crate::credentials::{Credentials, Trust};
 use crate::error::Failure;
+use crate::fairness;
 use crate::feature::Feature;
 use crate::headers::{self, Headers};
 use crate::link::Address;
@@ -58,7 +60,10 @@ pub struct NoSqlSettings {
 }
 
 /// The NoSQL protocol on a database.
-pub struct NoSqlDoor {
+pub struct NoSqlDoor(Arc<Service>);
+
+/// What answers: requests that wait share it.
+pub(crate) struct Service {
     database: Arc<Database>,
     settings: NoSqlSettings,
     clock: Arc<dyn Clock>,
@@ -134,14 +139,18 @@ impl NoSqlDoor {
         telemetry: Arc<Telemetry>,
     ) -> NoSqlDoor {
         let loops = Loops::default();
-        NoSqlDoor { database, settings, clock, entropy, pool, telemetry, loops }
+        let service = Service { database, settings, clock, entropy, pool, telemetry, loops };
+        NoSqlDoor(Arc::new(service))
     }
 
-    /// Tells clients to find the account there from now on.
+    /// Tells clients to find the account there, from the first request on.
     pub fn set_public_endpoint(&mut self, endpoint: &str) {
-        self.settings.public_endpoint = Some(endpoint.to_owned());
+        let service = Arc::get_mut(&mut self.0).expect("the door was not opened yet");
+        service.settings.public_endpoint = Some(endpoint.to_owned());
     }
+}
 
+impl Service {
     pub(crate) fn shutdown(&self) -> &Shutdown {
         &self.settings.shutdown
     }
@@ -411,6 +420,7 @@ impl NoSqlDoor {
         }
     }
 
+    /// Does an operation where it runs.
     pub(crate) async fn execute(
         &self,
         op: Op,
@@ -428,27 +438,55 @@ impl NoSqlDoor {
             },
             Runs::Scripts => JobLength::Waiting,
         };
+        let share = fairness::share(&context.access, &op);
+        if request::if_left(&op) == IfLeft::Cancel {
+            return self.execute_supervised(op, context, (length, share)).await;
+        }
         // Who runs a script waits for its turn before it takes a thread.
         let turn = self.database.turn(&op, &context).await?;
         let database = Arc::clone(&self.database);
-        let work = move || {
+        let work = move |_: &Arc<Task>| {
             let _turn = turn;
             block_on(database.execute(op, &context))
         };
-        self.pool.run(length, work).await.map_err(refused)
+        self.pool.run(length, share, work).await.map_err(refused)
+    }
+
+    /// The same for what may take long, and ends when its client is gone.
+    async fn execute_supervised(
+        &self,
+        op: Op,
+        mut context: Context,
+        (length, share): (JobLength, Share),
+    ) -> Result<Reply, Error> {
+        let (database, telemetry) = (Arc::clone(&self.database), Arc::clone(&self.telemetry));
+        let queued = self.telemetry.query_queued();
+        let mut left = CountedIfLeft(Some(&self.telemetry));
+        let work = move |task: &Arc<Task>| {
+            let _running = telemetry.query_running();
+            drop(queued);
+            context.supervisor = Some(Arc::new(Supervised(Arc::clone(task))));
+            block_on(database.execute(op, &context))
+        };
+        let reply = self.pool.run(length, share, work).await.map_err(refused);
+        left.0 = None;
+        reply
     }
 
     /// Prepares in the pool, and waits for the commit here: a thread of the pool that waits for the
     /// disk, or for the end of a split, is missing there.
     async fn begin_in_pool(&self, op: Op, context: Context) -> Result<Reply, Error> {
+        let share = fairness::share(&context.access, &op);
         let database = Arc::clone(&self.database);
         let mut running = Box::pin(async move { database.execute(op, &context).await });
-        let begin =
-            move || match running.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
-                Poll::Ready(reply) => ControlFlow::Break(reply),
-                Poll::Pending => ControlFlow::Continue(running),
-            };
-        match self.pool.run(JobLength::Brief, begin).await.map_err(refused)? {
+        let begin = move |_: &Arc<Task>| match running
+            .as_mut()
+            .poll(&mut task::Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(reply) => ControlFlow::Break(reply),
+            Poll::Pending => ControlFlow::Continue(running),
+        };
+        match self.pool.run(JobLength::Brief, share, begin).await.map_err(refused)? {
             ControlFlow::Break(reply) => Ok(reply),
             ControlFlow::Continue(running) => Ok(running.await),
         }
@@ -468,20 +506,62 @@ impl NoSqlDoor {
     }
 }
 
+/// What the engine asks of whoever runs a query.
+#[derive(Debug)]
+struct Supervised(Arc<Task>);
+
+impl Supervisor for Supervised {
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn step_aside(&self) {
+        self.0.step_aside();
+    }
+
+    fn help(&self, work: Box<dyn FnOnce() + Send>) -> bool {
+        self.0.help(work)
+    }
+
+    fn wait_for_help(&self, wait: &mut dyn FnMut()) {
+        self.0.wait_for_help(wait);
+    }
+}
+
+/// Counts a query whose client leaves.
+struct CountedIfLeft<'a>(Option<&'a Telemetry>);
+
+impl Drop for CountedIfLeft<'_> {
+    fn drop(&mut self) {
+        if let Some(telemetry) = self.0 {
+            telemetry.query_cancelled();
+        }
+    }
+}
+
 impl Door for NoSqlDoor {
-    fn handle(&self, mut request: Request) -> Answer<'_> {
+    fn handle(&self, mut request: Request) -> Answer {
+        let service = &self.0;
         let body = std::mem::take(&mut request.body);
         let headers = Headers::new(&request.head);
-        let mut told = Told::nothing(ActivityId::of(headers, &*self.entropy), self.nanos());
-        match self.begin(&request, headers, body, Attempt::First, &mut told) {
+        let activity_id = ActivityId::of(headers, &*service.entropy);
+        let mut told = Told::nothing(activity_id, service.nanos());
+        match service.begin(&request, headers, body, Attempt::First, &mut told) {
             Ok(Begun::Answered(response)) => {
-                Answer::Now(self.conclude(&request, Ok(response), told))
+                Answer::Now(service.conclude(&request, Ok(response), told))
             }
-            Err(failed) => Answer::Now(self.conclude(&request, Err(failed), told)),
-            Ok(begun) => Answer::Later(Box::pin(async move {
-                let answered = self.go_on(begun, &request, &mut told).await;
-                self.conclude(&request, answered, told)
-            })),
+            Err(failed) => Answer::Now(service.conclude(&request, Err(failed), told)),
+            Ok(begun) => {
+                let if_left = match &begun {
+                    Begun::Waits(call, _) => request::if_left(&call.op),
+                    Begun::Answered(_) | Begun::Renews(..) => request::if_left_unread(&request),
+                };
+                let service = Arc::clone(service);
+                Answer::Later(Pending::new(if_left, async move {
+                    let answered = service.go_on(begun, &request, &mut told).await;
+                    service.conclude(&request, answered, told)
+                }))
+            }
         }
     }
 
@@ -498,7 +578,7 @@ impl Door for NoSqlDoor {
             _ => refusal.to_string(),
         };
         let failure = Failure::from(Error::new(kind, message));
-        let activity_id = ActivityId::new(&*self.entropy);
+        let activity_id = ActivityId::new(&*self.0.entropy);
         let text = activity_id.as_str();
         let mut response = response::failure(&failure, Lines::new(), text, "");
         response::seal(&mut response, &activity_id, Charge::default(), 0);

@@ -42,6 +42,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Jobs that may wait for each thread of the pool: more than that would wait for seconds.
 const JOBS_PER_THREAD: usize = 256;
 
+/// How far a thread stands back whose query takes long. Not as far as it could: it may hold what
+/// others wait for.
+const LONG_JOB_NICENESS: i32 = 10;
+
 /// Runs the server until it is told to stop.
 pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure> {
     start_logging(&config.log_level, config.log_format)
@@ -186,7 +190,13 @@ fn serve(
 }
 
 fn pool(threads: usize) -> Result<Pool, Failure> {
-    Pool::new(threads, threads * JOBS_PER_THREAD)
+    // In Linux this is the priority of the calling thread; elsewhere it is the whole server's.
+    let stand_back = || {
+        if cfg!(target_os = "linux") {
+            let _ = nice(LONG_JOB_NICENESS);
+        }
+    };
+    Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, stand_back)
         .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))
 }
 

@@ -54,7 +54,7 @@ impl Database {
         let container = self.item_container(work, path)?.container;
         let area = area(&container, &request.scope)?;
         self.check_mode(&container, request)?;
-        let millis_max = self.settings.query.whole_millis_max;
+        let millis_max = self.query_settings(work, None).whole_millis_max;
         let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
         let query = request.query.as_ref();
         let sieve = query.map(|query| self.sieve(&container, query, &supervision)).transpose()?;

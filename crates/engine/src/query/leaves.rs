@@ -230,14 +230,6 @@ impl Common for Asked {
     fn now_nanos(&self) -> u64 {
         self.clock.monotonic_nanos()
     }
-
-    fn begin_help(&self) -> bool {
-        self.supervision.begin_help()
-    }
-
-    fn end_help(&self) {
-        self.supervision.end_help();
-    }
 }
 
 /// One unit's answer, without the view and the report.

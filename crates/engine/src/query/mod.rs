@@ -291,7 +291,11 @@ impl Database {
 
     /// The limits of a query; inside a transaction it has no more time than that, and it may have
     /// less than the database's.
-    fn query_settings(&self, work: &Work<'_>, inside: Option<&Inside>) -> Cow<'_, QuerySettings> {
+    pub(crate) fn query_settings(
+        &self,
+        work: &Work<'_>,
+        inside: Option<&Inside>,
+    ) -> Cow<'_, QuerySettings> {
         match (inside, work.context.query_millis_max) {
             (Some(inside), _) => Cow::Owned(inside.limited(&self.settings.query)),
             (None, Some(millis)) => Cow::Owned(self.settings.query.limited(millis)),

@@ -22,7 +22,8 @@
 //! units the same question (`leaves.rs`), one after the other, and helper threads take some of them
 //! off it (`threads.rs`). Most rounds are over before another thread has woken up. So help is
 //! called when the query has taken a while, at a look at the clock, and at once only for queries
-//! that are known to take longer or run in the pool.
+//! that are known to take longer or run in the pool. There the helpers are threads of the pool, so
+//! that they take their turns among those of other queries (`supervision.rs`).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -178,7 +179,7 @@ pub(super) fn run(job: &Job<'_>, asked: Asked, tasks: Vec<Task>) -> Result<Vec<A
             return true;
         }
         if wanted.get() > 0 && now_nanos >= alone_until_nanos {
-            scheduler.helper_threads.call(wanted.take(), &round);
+            call_help(job, wanted.take(), &round);
         }
         false
     };
@@ -194,6 +195,20 @@ pub(super) fn run(job: &Job<'_>, asked: Asked, tasks: Vec<Task>) -> Result<Vec<A
     match job.attempt {
         Some(attempt) if !is_done || attempt.is_given_up() => Err(attempt.give_up()),
         Some(_) | None => round.answers(),
+    }
+}
+
+/// Calls helper threads to a round: in the pool of whoever supervises the query those that are to
+/// spare there, else the database's own.
+fn call_help(job: &Job<'_>, count: usize, round: &Arc<Round<Asked>>) {
+    let Some(supervisor) = job.budget.supervision.supervisor() else {
+        return job.database.scheduler.helper_threads.call(count, round);
+    };
+    for _ in 0..count {
+        let round = Arc::clone(round);
+        if !supervisor.help(Box::new(move || round.take_part(None))) {
+            return;
+        }
     }
 }
 

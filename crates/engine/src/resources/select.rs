@@ -38,7 +38,7 @@ impl Database {
         let of = self.list_everything(work, list)?;
         let texts: Vec<String> = resources(list, &of).iter().map(Value::to_json).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let millis_max = self.settings.query.whole_millis_max;
+        let millis_max = self.query_settings(work, None).whole_millis_max;
         let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(&supervision);
         let scope = ScopeSettings { interrupt: Some(interrupt), ..ScopeSettings::default() };

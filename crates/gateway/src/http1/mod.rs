@@ -7,7 +7,8 @@
 //!
 //! What has arrived is worked off before anything is waited for: answers to requests that came
 //! together go out together, in order. While the door makes a client wait, the connection listens
-//! for the client's end, and forgets the request if that comes.
+//! for the client's end. What that means is the door's to say (`pending.rs`): the request goes on
+//! and is answered, or it is forgotten, and the connection ends.
 //!
 //! When a connection must end this file does not decide: `progress.rs` knows what takes too long,
 //! and the shutdown asks to wind down, which is heeded between two requests.
@@ -22,7 +23,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{Method, StatusCode};
@@ -34,6 +35,7 @@ use crate::body::Held;
 use crate::door::{Answer, Delivery, Refusal, Request, Response};
 use crate::http::{Origin, catch_panic};
 use crate::lines::Lines;
+use crate::pending::IfLeft;
 use crate::pool::panic_text;
 use crate::progress::Watched;
 
@@ -47,6 +49,8 @@ const INBOX_BYTES: usize = 8 * 1024;
 const INBOX_BYTES_MIN: usize = 4 * 1024;
 /// Bodies up to this size are copied behind their head, so that both are written as one.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
+/// While a client waits for an answer, no more of what it sends already is read than this.
+const INBOX_AHEAD_BYTES_MAX: usize = 16 * 1024;
 /// Answers are not gathered beyond this.
 const OUTBOX_BYTES_MAX: usize = 64 * 1024;
 
@@ -60,6 +64,8 @@ pub(crate) struct Connection<'a, S> {
     searched: usize,
     /// Answers that were not sent yet.
     outbox: Vec<u8>,
+    /// The client has ended its side: it may still read.
+    has_ended: bool,
 }
 
 /// What follows a request.
@@ -80,7 +86,7 @@ struct Form {
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     pub(crate) fn new(origin: &'a Origin, stream: Watched<S>) -> Connection<'a, S> {
         let inbox = BytesMut::with_capacity(INBOX_BYTES);
-        Connection { origin, stream, inbox, searched: 0, outbox: Vec::new() }
+        Connection { origin, stream, inbox, searched: 0, outbox: Vec::new(), has_ended: false }
     }
 
     /// Serves requests until the connection ends.
@@ -189,10 +195,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let answered = catch_unwind(AssertUnwindSafe(|| site.door.handle(request)));
         let answered = match answered {
             Ok(Answer::Now(response)) => Ok(response),
-            Ok(Answer::Later(future)) => match self.wait(catch_panic(future)).await? {
-                Some(answered) => answered,
-                None => return Ok(Next::End),
-            },
+            Ok(Answer::Later(pending)) => {
+                let if_left = pending.if_left();
+                match self.wait(catch_panic(pending), if_left).await? {
+                    Some(answered) => answered,
+                    None => return Ok(Next::End),
+                }
+            }
             Err(panic) => Err(panic_text(panic.as_ref())),
         };
         match answered {
@@ -227,34 +236,54 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(Box::pin(limits.gather(source, framing)).await)
     }
 
-    /// Waits for the door. None if the client went away meanwhile: then nobody wants the answer,
-    /// and the future is dropped.
-    async fn wait<T>(&mut self, future: impl Future<Output = T>) -> io::Result<Option<T>> {
-        self.send().await?;
+    /// Waits for the door. None if the client has ended its side, and that ends the request. It is
+    /// an error if the client is gone. Either way the future is dropped.
+    async fn wait<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        if_left: IfLeft,
+    ) -> io::Result<Option<T>> {
         let mut future = pin!(future);
+        self.send().await?;
+        let mut is_first = true;
         poll_fn(|cx| {
-            if let Poll::Ready(value) = future.as_mut().poll(cx) {
+            // What is not wanted is not begun.
+            if !(std::mem::take(&mut is_first) && self.has_ended && if_left == IfLeft::Cancel)
+                && let Poll::Ready(value) = future.as_mut().poll(cx)
+            {
                 return Poll::Ready(Ok(Some(value)));
             }
-            // If the next request is there already, the client is, too.
-            while self.inbox.is_empty() {
-                self.inbox.reserve(INBOX_BYTES_MIN);
-                match pin!(self.stream.read_buf(&mut self.inbox)).poll(cx) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Ok(None)),
-                    Poll::Ready(Ok(_)) => {}
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
-                }
+            if let Poll::Ready(Err(error)) = self.poll_end(cx) {
+                return Poll::Ready(Err(error));
             }
-            Poll::Pending
+            match self.has_ended && if_left == IfLeft::Cancel {
+                true => Poll::Ready(Ok(None)),
+                false => Poll::Pending,
+            }
         })
         .await
+    }
+
+    /// Listens for the client's end, and takes in what it sends ahead. Ready if nothing is left to
+    /// listen for; an error means that the client is gone.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.has_ended && self.inbox.len() < INBOX_AHEAD_BYTES_MAX {
+            self.inbox.reserve(INBOX_BYTES_MIN);
+            match ready!(pin!(self.stream.read_buf(&mut self.inbox)).poll(cx)) {
+                Ok(0) => self.has_ended = true,
+                Ok(_) => {}
+                // Within TLS some end without saying so.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.has_ended = true,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Late, or not at all.
     async fn deliver(&mut self, response: Response, form: Form) -> io::Result<Next> {
         let Delivery { delay, dropped } = response.delivery;
-        let waited = self.wait(tokio::time::sleep(delay)).await?;
+        let waited = self.wait(tokio::time::sleep(delay), IfLeft::Answer).await?;
         if dropped || waited.is_none() {
             return Ok(Next::End);
         }

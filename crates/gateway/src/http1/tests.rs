@@ -78,7 +78,7 @@ impl AsyncWrite for &mut Pieces {
 struct Echo;
 
 impl Door for Echo {
-    fn handle(&self, request: Request) -> Answer<'_> {
+    fn handle(&self, request: Request) -> Answer {
         let fields: Vec<String> = request
             .head
             .fields()

@@ -9,14 +9,13 @@ use partita_gateway::{
     Services, Shutdown, Telemetry,
 };
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 
 use crate::support::{Client, TestDoor, start, unix_seconds};
 
 fn bind(listen: Vec<Listen>) -> Result<Server, BindError> {
     let certificate = Certificate::open(&CertificateSource::Memory, &[], unix_seconds()).unwrap();
     let services = Services {
-        door: Arc::new(TestDoor { gate: Semaphore::new(0), arrived: Semaphore::new(0) }),
+        door: Arc::new(TestDoor::new()),
         telemetry: Arc::new(Telemetry::new("test")),
         certificate,
         status: Arc::new(|| ServiceStatus { ready: true, details: "{}".to_string() }),

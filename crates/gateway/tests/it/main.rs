@@ -7,6 +7,7 @@ mod bodies;
 mod endpoints;
 mod http1;
 mod http2;
+mod leaving;
 mod listening;
 mod shutdown;
 mod slow;

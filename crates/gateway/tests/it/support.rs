@@ -1,5 +1,6 @@
 //! A server with a door made for tests, and a client that can misbehave.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +10,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use partita_gateway::{
-    Answer, Certificate, CertificateSource, Delivery, Door, Drained, Listen, Refusal, Request,
-    Response, Server, ServerSettings, ServiceStatus, Services, Shutdown, Telemetry,
+    Answer, Certificate, CertificateSource, Delivery, Door, Drained, IfLeft, Listen, Pending,
+    Refusal, Request, Response, Server, ServerSettings, ServiceStatus, Services, Shutdown,
+    Telemetry,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,34 +22,68 @@ use tokio::time::timeout;
 
 /// Answers by path. See [`TestDoor::answer`].
 pub(crate) struct TestDoor {
-    /// `/wait` takes a permit before it answers.
-    pub(crate) gate: Semaphore,
+    /// `/wait` takes a permit before it answers; so do `/wait/answer` and `/wait/finish`.
+    pub(crate) gate: Arc<Semaphore>,
     /// Requests that have reached `/wait`.
-    pub(crate) arrived: Semaphore,
+    pub(crate) arrived: Arc<Semaphore>,
+    /// Requests that have left it with an answer.
+    pub(crate) done: Arc<Semaphore>,
+    /// Requests that have left it without.
+    pub(crate) dropped: Arc<Semaphore>,
+}
+
+/// What becomes of a request to `/wait`.
+struct Waiting {
+    done: Arc<Semaphore>,
+    dropped: Arc<Semaphore>,
+    is_done: bool,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        (if self.is_done { &self.done } else { &self.dropped }).add_permits(1);
+    }
 }
 
 impl TestDoor {
-    async fn answer(&self, request: Request) -> Response {
-        match request.head.path() {
-            "/empty" => Response::new(StatusCode::NO_CONTENT, "a body that must not be sent"),
-            "/unmodified" => Response::new(StatusCode::NOT_MODIFIED, "nor this"),
-            "/panic" => panic!("the door broke"),
-            "/panic-later" => {
-                tokio::task::yield_now().await;
-                panic!("the door broke later")
-            }
-            "/wait" => {
-                self.arrived.add_permits(1);
-                self.gate.acquire().await.unwrap().forget();
-                Response::new(StatusCode::OK, "waited")
-            }
-            "/dropped" => delivered(Delivery { dropped: true, ..Delivery::default() }),
-            "/late" => {
-                delivered(Delivery { delay: Duration::from_millis(30), ..Delivery::default() })
-            }
-            "/large" => Response::new(StatusCode::OK, vec![b'x'; 32 * 1024 * 1024]),
-            _ => echo(&request),
+    pub(crate) fn new() -> TestDoor {
+        let closed = || Arc::new(Semaphore::new(0));
+        TestDoor { gate: closed(), arrived: closed(), done: closed(), dropped: closed() }
+    }
+
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + use<> {
+        let (gate, arrived) = (Arc::clone(&self.gate), Arc::clone(&self.arrived));
+        let (done, dropped) = (Arc::clone(&self.done), Arc::clone(&self.dropped));
+        let waiting = move || Waiting { done, dropped, is_done: false };
+        async move { answer(request, &gate, &arrived, waiting).await }
+    }
+}
+
+async fn answer(
+    request: Request,
+    gate: &Semaphore,
+    arrived: &Semaphore,
+    waiting: impl FnOnce() -> Waiting,
+) -> Response {
+    match request.head.path() {
+        "/empty" => Response::new(StatusCode::NO_CONTENT, "a body that must not be sent"),
+        "/unmodified" => Response::new(StatusCode::NOT_MODIFIED, "nor this"),
+        "/panic" => panic!("the door broke"),
+        "/panic-later" => {
+            tokio::task::yield_now().await;
+            panic!("the door broke later")
         }
+        path if path.starts_with("/wait") => {
+            let mut waiting = waiting();
+            arrived.add_permits(1);
+            gate.acquire().await.unwrap().forget();
+            waiting.is_done = true;
+            Response::new(StatusCode::OK, "waited")
+        }
+        "/dropped" => delivered(Delivery { dropped: true, ..Delivery::default() }),
+        "/late" => delivered(Delivery { delay: Duration::from_millis(30), ..Delivery::default() }),
+        "/large" => Response::new(StatusCode::OK, vec![b'x'; 32 * 1024 * 1024]),
+        _ => echo(&request),
     }
 }
 
@@ -74,11 +110,18 @@ fn echo(request: &Request) -> Response {
 }
 
 impl Door for TestDoor {
-    fn handle(&self, request: Request) -> Answer<'_> {
+    fn handle(&self, request: Request) -> Answer {
         match request.head.path() {
             "/now" => Answer::Now(echo(&request)),
             "/panic-now" => panic!("the door broke at once"),
-            _ => Answer::Later(Box::pin(self.answer(request))),
+            path => {
+                let if_left = match path {
+                    "/wait/finish" => IfLeft::Finish,
+                    "/wait/answer" => IfLeft::Answer,
+                    _ => IfLeft::Cancel,
+                };
+                Answer::Later(Pending::new(if_left, self.answer(request)))
+            }
         }
     }
 
@@ -120,7 +163,7 @@ pub(crate) fn start_with(
         ..ServerSettings::default()
     };
     change(&mut settings);
-    let door = Arc::new(TestDoor { gate: Semaphore::new(0), arrived: Semaphore::new(0) });
+    let door = Arc::new(TestDoor::new());
     let telemetry = Arc::new(Telemetry::new("test"));
     let healthy = Arc::new(AtomicBool::new(true));
     let shutdown = Shutdown::new();

@@ -19,6 +19,7 @@ mod users;
 use bytes::Bytes;
 use http::Method;
 use partita_engine::{Access, BatchMode, Condition, Context, KeyRequired, Op};
+use partita_gateway::{IfLeft, Request};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, binary_json, json, limits};
 
 use crate::admin;
@@ -90,7 +91,8 @@ pub(crate) fn read(
     access: Access,
     account: Consistency,
 ) -> Result<Call> {
-    let key_required = incoming.headers.key_required()?;
+    let headers = incoming.headers;
+    let key_required = headers.key_required()?;
     let mut context = context(incoming.headers, access, account)?;
     if matches!(link, Link::Items(_) | Link::Conflicts(_) | Link::Script(_)) {
         let range = incoming.headers.range()?;
@@ -143,6 +145,9 @@ pub(crate) fn read(
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
     shape.bare = shape.bare && tells_items(&op);
+    if if_left(&op) == IfLeft::Cancel {
+        context.query_millis_max = headers.query_millis_max()?;
+    }
     Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
 }
 
@@ -232,6 +237,7 @@ fn context(headers: Headers<'_>, access: Access, account: Consistency) -> Result
         intended_container_rid: owned(&headers::INTENDED_CONTAINER_RID)?,
         range_container_rid: None,
         demand: headers.demand()?,
+        ..Context::default()
     })
 }
 
@@ -288,6 +294,8 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
         Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
         Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
         Op::ListItems { .. } => ("ListItems", Runs::Briefly),
+        // A query may take long with every item.
+        Op::ReadChanges { request, .. } if request.query.is_some() => ("ReadChanges", Runs::InPool),
         Op::ReadChanges { .. } => ("ReadChanges", Runs::Briefly),
         Op::Query { .. } => ("Query", Runs::TryInline),
         Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
@@ -305,6 +313,42 @@ pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
             let plain = operations.iter().all(|operation| operation.triggers.is_empty());
             (name, if plain { runs } else { Runs::Scripts })
         }
+    }
+}
+
+/// What becomes of an operation whose client leaves before it is answered: what changes something
+/// is done, what is brief is answered if it still can be, and what may take long is cancelled.
+pub(crate) fn if_left(op: &Op) -> IfLeft {
+    match op {
+        Op::Query { .. }
+        | Op::ListItems { .. }
+        | Op::ReadChanges { .. }
+        | Op::QueryResources { .. } => IfLeft::Cancel,
+        Op::ReadItem { .. }
+        | Op::PlanQuery { .. }
+        | Op::ReadDatabase { .. }
+        | Op::ReadContainer { .. }
+        | Op::ReadOffer { .. }
+        | Op::ListDatabases { .. }
+        | Op::ListContainers { .. }
+        | Op::ListOffers { .. }
+        | Op::ListPartitions { .. }
+        | Op::ListConflicts { .. }
+        | Op::FindConflict { .. }
+        | Op::ContainerStatistics { .. }
+        | Op::DescribePartitions { .. }
+        | Op::RecentQueries { .. }
+        | Op::LocateKey { .. } => IfLeft::Answer,
+        _ => IfLeft::Finish,
+    }
+}
+
+/// The same of a request that could not be read yet.
+pub(crate) fn if_left_unread(request: &Request) -> IfLeft {
+    let is_query = Headers::new(&request.head).is_query().unwrap_or(false);
+    match request.method == Method::GET || is_query {
+        true => IfLeft::Cancel,
+        false => IfLeft::Finish,
     }
 }
 

@@ -1,0 +1,184 @@
+//! The pool from outside: who runs, who waits, who is dropped. Threads hand over by hand: nothing
+//! here depends on how long anything takes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+const SHARE: Share = Share { credential: 0, container: 0 };
+
+/// Polls a future once, as somebody does who then waits for it.
+fn begin<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Waits for something that happens on other threads.
+fn until(what: impl Fn() -> bool) {
+    while !what() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[tokio::test]
+async fn work_runs_on_a_thread_of_the_pool() {
+    let pool = Pool::new(2, 8).unwrap();
+    let name = |_: &Arc<Task>| thread::current().name().map(String::from);
+    let name = pool.run(JobLength::Long, SHARE, name).await.unwrap();
+    assert!(name.is_some_and(|name| name.starts_with("partita-pool-")));
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_at_once_and_works_again_later() {
+    let pool = Arc::new(Pool::new(1, 1).unwrap());
+    let (started_sender, started) = mpsc::channel();
+    let (gate, gated) = mpsc::channel::<()>();
+    let running = {
+        let pool = Arc::clone(&pool);
+        tokio::spawn(async move {
+            pool.run(JobLength::Long, SHARE, move |_| {
+                started_sender.send(()).unwrap();
+                gated.recv().unwrap();
+            })
+            .await
+        })
+    };
+    tokio::task::spawn_blocking(move || started.recv().unwrap()).await.unwrap();
+    let waiting = {
+        let pool = Arc::clone(&pool);
+        tokio::spawn(async move { pool.run(JobLength::Long, SHARE, |_| 2).await })
+    };
+    while pool.waiting(JobLength::Long) == 0 {
+        tokio::task::yield_now().await;
+    }
+
+    for other in [JobLength::Brief, JobLength::Waiting] {
+        assert_eq!(pool.run(other, SHARE, |_| 5).await, Ok(5), "long jobs are in nobody's way");
+    }
+    let refused = pool.run(JobLength::Long, SHARE, |_| 3).await;
+    assert_eq!(refused, Err(PoolError::Full { jobs_max: 1 }));
+    gate.send(()).unwrap();
+    assert_eq!(running.await.unwrap(), Ok(()));
+    assert_eq!(waiting.await.unwrap(), Ok(2));
+    assert_eq!(pool.run(JobLength::Long, SHARE, |_| 4).await, Ok(4));
+}
+
+#[tokio::test]
+async fn a_panic_is_reported_and_the_thread_lives_on() {
+    let pool = Pool::new(1, 8).unwrap();
+    let outcome = pool.run(JobLength::Long, SHARE, |_| -> u8 { panic!("the job broke") }).await;
+    assert_eq!(outcome, Err(PoolError::Panicked("the job broke".into())));
+    assert_eq!(pool.run(JobLength::Long, SHARE, |_| 7).await, Ok(7));
+}
+
+#[test]
+fn a_job_that_nobody_waits_for_is_dropped_from_the_queue_and_told_if_it_runs() {
+    let pool = Pool::new(1, 8).unwrap();
+    let ran = Arc::new(AtomicU64::new(0));
+    let (started_sender, started) = mpsc::channel();
+    let (told_sender, told) = mpsc::channel();
+    let mut running = Box::pin(pool.run(JobLength::Long, SHARE, move |task| {
+        started_sender.send(()).unwrap();
+        until(|| task.is_cancelled());
+        told_sender.send(()).unwrap();
+    }));
+    assert!(begin(&mut running).is_pending());
+    started.recv().unwrap();
+    let counted = Arc::clone(&ran);
+    let mut queued = Box::pin(pool.run(JobLength::Long, SHARE, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    }));
+    assert!(begin(&mut queued).is_pending());
+    assert_eq!(pool.waiting(JobLength::Long), 1);
+    drop(queued);
+    assert_eq!(pool.waiting(JobLength::Long), 0);
+    drop(running);
+    told.recv().unwrap();
+    drop(pool);
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+}
+
+/// Runs jobs that go on until each has stood aside so often, and says in which order they ended.
+#[test]
+fn a_long_job_hands_its_turn_to_short_ones_and_goes_on_after_them() {
+    let pool = Pool::new(1, 16).unwrap();
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let (started_sender, started) = mpsc::channel();
+    let stop = Arc::new(AtomicU64::new(0));
+    let (seen, stopped) = (Arc::clone(&ended), Arc::clone(&stop));
+    let mut long = Box::pin(pool.run(JobLength::Long, SHARE, move |task| {
+        started_sender.send(()).unwrap();
+        // Without its standing aside no other could run: there is one permit.
+        while stopped.load(Ordering::Relaxed) < 3 {
+            task.step_aside();
+        }
+        seen.lock().unwrap().push("long");
+    }));
+    assert!(begin(&mut long).is_pending());
+    started.recv().unwrap();
+    let mut short: Vec<_> = (0..3)
+        .map(|_| {
+            let (seen, stop) = (Arc::clone(&ended), Arc::clone(&stop));
+            Box::pin(pool.run(JobLength::Long, SHARE, move |_| {
+                seen.lock().unwrap().push("short");
+                stop.fetch_add(1, Ordering::Relaxed);
+            }))
+        })
+        .collect();
+    assert!(short.iter_mut().all(|job| begin(job).is_pending()));
+    until(|| ended.lock().unwrap().len() == 4);
+    assert_eq!(*ended.lock().unwrap(), ["short", "short", "short", "long"]);
+}
+
+#[test]
+fn of_many_long_jobs_all_come_to_their_end() {
+    let pool = Pool::new(2, 200).unwrap();
+    let rounds = Arc::new(AtomicU64::new(0));
+    let mut jobs: Vec<_> = (0..100)
+        .map(|n| {
+            let rounds = Arc::clone(&rounds);
+            let share = Share { credential: n % 3, container: n % 7 };
+            Box::pin(pool.run(JobLength::Long, share, move |task| {
+                let until = rounds.load(Ordering::Relaxed) + 20;
+                while rounds.fetch_add(1, Ordering::Relaxed) < until {
+                    thread::sleep(Duration::from_millis(1));
+                    task.step_aside();
+                }
+            }))
+        })
+        .collect();
+    assert!(jobs.iter_mut().all(|job| begin(job).is_pending()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for job in jobs {
+        assert_eq!(runtime.block_on(job), Ok(()));
+    }
+}
+
+#[test]
+fn a_helper_is_there_while_a_permit_is_free_and_waited_for_without_one() {
+    let pool = Pool::new(2, 8).unwrap();
+    let (helped_sender, helped) = mpsc::channel();
+    let mut job = Box::pin(pool.run(JobLength::Long, SHARE, move |task| {
+        let (gate, gated) = mpsc::channel::<()>();
+        let sender = helped_sender.clone();
+        let first = task.help(Box::new(move || {
+            gated.recv().unwrap();
+            sender.send("helped").unwrap();
+        }));
+        let second = task.help(Box::new(|| {}));
+        let mut was_waited_for = false;
+        task.wait_for_help(&mut || {
+            gate.send(()).unwrap();
+            was_waited_for = true;
+        });
+        (first, second, was_waited_for)
+    }));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(&mut job), Ok((true, false, true)));
+    assert_eq!(helped.recv(), Ok("helped"));
+}
