@@ -2,14 +2,15 @@
 //!
 //! Two looks, both of all data: the store's (every acknowledged commit is there, every record can
 //! be read) and the database's (every item has its index entries, every index entry has its item,
-//! the counters add up). It repairs nothing. The server must not be running on the directory.
+//! the counters add up). It repairs nothing and changes nothing: both looks are at a copy of what is
+//! small and at the tables themselves. The server must not be running on the directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use partita_engine::{Database, EngineSettings};
-use partita_storage::{EmbeddedSettings, EmbeddedStore};
+use partita_storage::EmbeddedStore;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, Kind};
@@ -28,8 +29,9 @@ pub(crate) fn run(args: &CheckArgs, clock: SystemClock) -> Result<(), Failure> {
 fn check_store(directory: &Path) -> Result<(), Failure> {
     let report = partita_storage::check(directory)?;
     say(&format!(
-        "store: {} partitions, {} records in {} lanes, {} records of dropped partitions",
-        report.partitions, report.records, report.lanes, report.dropped_records
+        "store: {} partitions, {} records in {} lanes and {} tables, {} records of dropped \
+         partitions",
+        report.partitions, report.records, report.lanes, report.tables, report.dropped_records
     ));
     conclude("store", &report.problems)
 }
@@ -37,7 +39,7 @@ fn check_store(directory: &Path) -> Result<(), Failure> {
 fn check_database(directory: &Path, clock: SystemClock) -> Result<(), Failure> {
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
-    let store = Arc::new(EmbeddedStore::open(directory, EmbeddedSettings::default())?);
+    let store = Arc::new(EmbeddedStore::open_copy(directory)?);
     let settings = EngineSettings::default();
     let database = Database::open(store, Arc::new(clock), Arc::new(entropy), settings)?;
     let checked = database.check();

@@ -21,7 +21,7 @@ use partita_gateway::{
 };
 use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
-use partita_storage::{EmbeddedStore, MemoryStore, Store};
+use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::access::renewal;
@@ -59,7 +59,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     let (handed, controls) = controls(&config, clock);
     config.engine.scripts.runtime = Some(script_worker::runtime(clock)?);
     let database = Database::open(
-        open_store(&config.store)?,
+        open_store(&config.store, &*entropy)?,
         Arc::clone(&handed),
         Arc::clone(&entropy),
         config.engine.clone(),
@@ -212,11 +212,12 @@ fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) ->
     telemetry
 }
 
-fn open_store(config: &StoreConfig) -> Result<Arc<dyn Store>, Failure> {
+fn open_store(config: &StoreConfig, entropy: &dyn Entropy) -> Result<Arc<dyn Store>, Failure> {
     match config {
         StoreConfig::Memory => Ok(Arc::new(MemoryStore::new())),
         StoreConfig::Embedded { directory, settings } => {
-            Ok(Arc::new(EmbeddedStore::open(directory, settings.clone())?))
+            let settings = EmbeddedSettings { new_id: entropy.next_u64(), ..settings.clone() };
+            Ok(Arc::new(EmbeddedStore::open(directory, settings)?))
         }
     }
 }

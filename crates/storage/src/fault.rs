@@ -224,7 +224,8 @@ impl Store for FaultStore {
 
     fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket {
         let refuse = |error| Ticket::resolved(Err(error));
-        if let Err(error) = self.faults.check().and_then(|()| self.faults.check_batch(batch.frees)) {
+        if let Err(error) = self.faults.check().and_then(|()| self.faults.check_batch(batch.frees))
+        {
             return refuse(error);
         }
         self.write(|| self.inner.submit(partition, batch), refuse)

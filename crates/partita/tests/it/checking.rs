@@ -17,6 +17,11 @@ fn files(under: &Path) -> Vec<PathBuf> {
     found
 }
 
+fn contents(directory: &Directory) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = files(&directory.0.join("partita-data")).into_iter();
+    files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
 #[test]
 fn what_a_stopped_or_killed_server_leaves_is_whole() {
     for signal in ["TERM", "KILL"] {
@@ -24,9 +29,11 @@ fn what_a_stopped_or_killed_server_leaves_is_whole() {
         let process = Process::start(&directory, &[]);
         process.signal(signal);
         process.end();
+        let left = contents(&directory);
         let output = run(&directory, &["check"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
+        assert_eq!(contents(&directory), left, "a check changes nothing");
         assert!(text.contains("store: whole") && text.contains("database: whole"), "{text}");
     }
 }
@@ -63,4 +70,23 @@ fn damage_is_reported() {
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stdout));
     let refused = run(&directory, &["serve", "--listen", "0"]);
     assert_eq!(refused.status.code(), Some(5), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+#[test]
+fn a_lost_keyspace_is_damage_and_not_made_anew() {
+    let directory = Directory::new("check_lost");
+    let process = Process::start(&directory, &[]);
+    process.signal("TERM");
+    process.end();
+    let lost = directory.0.join("partita-data/lane-0/keyspaces/1/current");
+    fs::remove_file(&lost).unwrap();
+    let left = contents(&directory);
+    for command in [&["serve", "--listen", "0"][..], &["check"]] {
+        let refused = run(&directory, command);
+        let text = [refused.stdout, refused.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(refused.status.code(), Some(5), "{text}");
+        assert!(text.contains("keyspaces/1/current is missing"), "{text}");
+        assert_eq!(contents(&directory), left);
+    }
 }

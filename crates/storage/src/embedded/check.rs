@@ -6,12 +6,15 @@ use std::path::Path;
 
 use partita_model::Lsn;
 
+use super::copy::Scratch;
 use super::directory::Directory;
 use super::dropped::Dropped;
+use super::inventory::{self, Depth};
 use super::keys::{SYSTEM, partition_of};
 use super::lane::{LanePlan, OpenLane};
-use super::settings::{EmbeddedSettings, Frozen};
-use super::{Partitions, in_parallel, lane_of, open_lanes};
+use super::manifest::Manifest;
+use super::settings::EmbeddedSettings;
+use super::{Partitions, Use, in_parallel, lane_of, open_lanes};
 use crate::contract::{PartitionId, Result, Space};
 use crate::error::StorageError;
 use crate::prepared::record;
@@ -23,6 +26,8 @@ const PROBLEMS_MAX: usize = 100;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub lanes: usize,
+    /// The engine's files of records; all their bytes were compared with their checksums.
+    pub tables: usize,
     pub partitions: usize,
     pub records: u64,
     /// Records of dropped partitions that still take space.
@@ -31,25 +36,38 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-/// Checks the store in this directory: that every lane reaches what it acknowledged, that every
-/// record can be read, belongs to a partition of its lane, and is not from the future.
+/// Checks the store in this directory: that all files are there and are what they were when they
+/// were written, that every lane reaches what it acknowledged, that every record can be read,
+/// belongs to a partition of its lane, and is not from the future.
 ///
-/// The journals are looked at first, and if they are damaged the engine is not opened at all: its
-/// recovery would cut off what cannot be read. An error means that the check itself was impossible.
+/// Nothing in the directory is changed: the engine, which cannot open a database without writing to
+/// it, gets a copy ([`super::copy`]), and only if the files are whole. An error means that the check
+/// itself was impossible.
 pub fn check(path: &Path) -> Result<Report> {
-    let directory = Directory::lock(path)?;
+    let directory = Directory::lock_for_reading(path)?;
     let settings = EmbeddedSettings::default();
-    let Some(frozen) = directory.read_frozen(&settings)? else {
-        let path = path.display();
-        return Err(StorageError::Settings(format!("there is no store in {path}")));
+    let manifest = match directory.read_manifest(&settings) {
+        Ok(Some(manifest)) => manifest,
+        Ok(None) => {
+            let path = path.display();
+            return Err(StorageError::Settings(format!("there is no store in {path}")));
+        }
+        Err(StorageError::Corrupt(problem)) => {
+            return Ok(Report { problems: vec![problem], ..Report::default() });
+        }
+        Err(error) => return Err(error),
     };
-    let mut report = Report { lanes: frozen.lanes, ..Report::default() };
-    let dropped = Dropped::default();
-    report.check_journals(&directory, &frozen, &dropped)?;
+    let mut report = Report { lanes: manifest.frozen.lanes, ..Report::default() };
+    let inventory = inventory::take(&directory, &manifest, Depth::Whole)?;
+    report.tables = inventory.tables_read;
+    inventory.problems.into_iter().for_each(|problem| report.problem(problem));
+    report.check_journals(&directory, &manifest)?;
     if !report.problems.is_empty() {
         return Ok(report);
     }
-    match open_lanes(&directory, &settings, &dropped) {
+    let scratch = Scratch::of(&directory, &manifest)?;
+    let copy = Directory::lock(scratch.path())?;
+    match open_lanes(&copy, &settings, &Dropped::default(), Use::Read) {
         Ok((_, lanes)) => report.check_lanes(&lanes)?,
         Err(StorageError::Corrupt(problem)) => report.problem(problem),
         Err(error) => return Err(error),
@@ -64,15 +82,11 @@ impl Report {
         }
     }
 
-    fn check_journals(
-        &mut self,
-        directory: &Directory,
-        frozen: &Frozen,
-        dropped: &Dropped,
-    ) -> Result<()> {
-        for index in 0..frozen.lanes {
-            let plan = LanePlan { directory, index, frozen, cache_bytes: 0, dropped };
-            match plan.inspect() {
+    fn check_journals(&mut self, directory: &Directory, manifest: &Manifest) -> Result<()> {
+        let dropped = Dropped::default();
+        // Those that are missing have been told.
+        for index in (0..manifest.frozen.lanes).filter(|index| directory.lane(*index).is_dir()) {
+            match LanePlan::to_read(directory, manifest, index, &dropped).inspect() {
                 Ok(_) => {}
                 Err(StorageError::Corrupt(problem)) => self.problem(problem),
                 Err(error) => return Err(error),

@@ -66,6 +66,8 @@ pub(super) struct Committer {
     horizon: Arc<Horizon>,
     /// Who merges tables; none in stores of formats before the fourth, where the engine does.
     merger: Option<Merger>,
+    /// What is in a lane that is a copy goes with it: nothing is tidied up.
+    is_copy: bool,
 }
 
 impl Committer {
@@ -92,16 +94,15 @@ impl Committer {
         lane.view.store(Some(Arc::clone(&view)));
         let horizon = Arc::new(Horizon::default());
         horizon.note(&view);
-        let OpenLane { index: _, path, database, spaces, mark, group, pending, dropped, frozen } =
-            open;
+        let OpenLane { path, database, spaces, mark, group, pending, dropped, .. } = open;
+        let has_merger = open.frozen.has_merger() && !open.is_copy;
         let sorted = |pending: Pending| {
             let places = pending.places(&database, spaces.get(Space::Index), dropped);
             Ok((pending, Sorter::start(Arc::clone(&lane), places)?))
         };
         let pending = pending.map(sorted).transpose()?;
-        let merger = frozen
-            .has_merger()
-            .then(|| Merger::start(&spaces, &frozen, &horizon, &lane))
+        let merger = has_merger
+            .then(|| Merger::start(&spaces, &open.frozen, &horizon, &lane))
             .transpose()?;
         Ok(Committer {
             lane,
@@ -118,6 +119,7 @@ impl Committer {
             pending,
             horizon,
             merger,
+            is_copy: open.is_copy,
         })
     }
 
@@ -125,18 +127,18 @@ impl Committer {
     /// to leave everything flushed.
     pub(super) fn run(mut self, orderly: &AtomicBool) -> Result<()> {
         let _guard = PanicGuard(Arc::clone(&self.lane));
-        let mut rest = Rest::begin();
+        let mut rest = self.rest();
         loop {
             match self.lane.queue.take(rest.wait()) {
                 Taken::Work(work) => {
                     self.process(work);
-                    rest = Rest::begin();
+                    rest = self.rest();
                 }
                 Taken::Nothing => self.tidy(&mut rest),
                 Taken::Ended => break,
             }
         }
-        let is_orderly = orderly.load(Ordering::Acquire);
+        let is_orderly = orderly.load(Ordering::Acquire) && !self.is_copy;
         let finished = if is_orderly { self.finish() } else { Ok(Flushed::Partly) };
         self.lane.view.store(None);
         let path = self.path.clone();
@@ -146,6 +148,14 @@ impl Committer {
             Flushed::Wholly => journal::clear(&path),
             Flushed::Partly => Ok(()),
         }
+    }
+
+    fn rest(&self) -> Rest {
+        let mut rest = Rest::begin();
+        if self.is_copy {
+            rest.end();
+        }
+        rest
     }
 
     fn process(&mut self, work: Vec<Work>) {

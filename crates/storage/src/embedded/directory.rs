@@ -3,7 +3,7 @@
 //! ```text
 //! LOCK            held exclusively by the process that uses the store
 //! CREATING        only while the store is being made
-//! STORE           the frozen settings; its appearance is the moment the store exists
+//! STORE           what belongs to the store; its appearance is the moment the store exists
 //! lane-0/         one engine database per lane
 //! lane-0.mark     how far this lane has acknowledged (see `mark.rs`)
 //! lane-1/ …
@@ -11,13 +11,18 @@
 //!
 //! A store whose making was cut off (`CREATING` without `STORE`) has never acknowledged anything
 //! and is made again. Lanes without either file are somebody's data in a damaged directory: that is
-//! an error, never a reason to delete.
+//! an error, never a reason to delete. So `CREATING` must not be left lying about: if `STORE` were
+//! lost one day, it would be a reason.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::settings::{EmbeddedSettings, Frozen};
+use super::durable;
+use super::inventory::list;
+use super::manifest::Manifest;
+use super::mark::Mark;
+use super::settings::EmbeddedSettings;
 use crate::contract::Result;
 use crate::error::StorageError;
 
@@ -25,13 +30,13 @@ use crate::error::StorageError;
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Directory {
     /// Makes the directory if need be and takes it for this process.
     pub(super) fn lock(path: &Path) -> Result<Directory> {
-        fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;
+        durable::make_directory(path)?;
         let lock_path = path.join("LOCK");
         let lock = OpenOptions::new()
             .create(true)
@@ -39,15 +44,27 @@ impl Directory {
             .write(true)
             .open(&lock_path)
             .map_err(|error| failed("open", &lock_path, &error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Directory { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(StorageError::Settings(format!(
-                "the data directory {} is in use by another process: stop it first, or choose \
-                 another directory",
-                path.display()
-            ))),
-            Err(TryLockError::Error(error)) => Err(failed("lock", &lock_path, &error)),
+        taken(lock.try_lock(), path)?;
+        Ok(Directory { path: path.to_owned(), _lock: Some(lock) })
+    }
+
+    /// Keeps processes away that would write, and changes nothing. Where there is no `LOCK`, nobody
+    /// has it: who opens a store makes one.
+    pub(super) fn lock_for_reading(path: &Path) -> Result<Directory> {
+        let lock_path = path.join("LOCK");
+        let lock = match File::open(&lock_path) {
+            Ok(lock) => Some(lock),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed("open", &lock_path, &error)),
+        };
+        if let Some(lock) = &lock {
+            taken(lock.try_lock_shared(), path)?;
         }
+        Ok(Directory { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn lane(&self, lane: usize) -> PathBuf {
@@ -58,7 +75,7 @@ impl Directory {
         self.path.join(format!("lane-{lane}.mark"))
     }
 
-    fn store_file(&self) -> PathBuf {
+    pub(super) fn store_file(&self) -> PathBuf {
         self.path.join("STORE")
     }
 
@@ -66,14 +83,14 @@ impl Directory {
         self.path.join("CREATING")
     }
 
-    /// The frozen settings of the store in here; none if there is no store yet.
-    pub(super) fn read_frozen(&self, settings: &EmbeddedSettings) -> Result<Option<Frozen>> {
+    /// What belongs to the store in here; none if there is no store yet.
+    pub(super) fn read_manifest(&self, settings: &EmbeddedSettings) -> Result<Option<Manifest>> {
         let path = self.store_file();
-        match fs::read_to_string(&path) {
-            Ok(text) => {
-                let frozen = Frozen::parse(&text, &path)?;
-                frozen.check(settings, &self.path)?;
-                Ok(Some(frozen))
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let manifest = Manifest::parse(&String::from_utf8_lossy(&bytes), &path)?;
+                manifest.frozen.check(settings, &self.path)?;
+                Ok(Some(manifest))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed("read", &path, &error)),
@@ -84,55 +101,48 @@ impl Directory {
     pub(super) fn begin_creating(&self) -> Result<()> {
         let creating = self.creating_file();
         let unfinished = creating.exists();
-        for entry in fs::read_dir(&self.path).map_err(|e| failed("list", &self.path, &e))? {
-            let entry = entry.map_err(|error| failed("list", &self.path, &error))?;
-            if !entry.file_name().to_string_lossy().starts_with("lane-") {
-                continue;
-            }
-            let path = entry.path();
-            if !unfinished {
-                return Err(StorageError::Corrupt(format!(
-                    "{} is there but the file STORE is not: restore it, or choose an empty \
-                     directory",
-                    path.display()
-                )));
-            }
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { remove(&path) };
-            removed.map_err(|error| failed("remove", &path, &error))?;
+        let mut lanes = list(&self.path)?;
+        lanes.retain(|(name, _)| name.starts_with("lane-"));
+        let lanes: Vec<PathBuf> = lanes.into_iter().map(|(_, path)| path).collect();
+        if let Some(path) = lanes.iter().find(|path| !unfinished || Mark::says_acknowledged(path)) {
+            return Err(StorageError::Corrupt(format!(
+                "{} is there but the file STORE is not: restore it, or choose an empty directory",
+                path.display()
+            )));
         }
-        write_durably(&creating, b"")?;
-        self.sync()
+        lanes.iter().try_for_each(|path| durable::remove(path))?;
+        durable::write(&creating, b"")
     }
 
     /// The store is complete: from now on it exists.
-    pub(super) fn finish_creating(&self, frozen: &Frozen) -> Result<()> {
-        let draft = self.path.join("STORE.new");
-        write_durably(&draft, frozen.to_text().as_bytes())?;
-        let path = self.store_file();
-        fs::rename(&draft, &path).map_err(|error| failed("rename to", &path, &error))?;
-        self.sync()?;
+    pub(super) fn finish_creating(&self, manifest: &Manifest) -> Result<()> {
+        durable::sync_directory(&self.path)?;
+        self.write_manifest(manifest)?;
+        self.end_creating()
+    }
+
+    /// Writes down what belongs to the store.
+    pub(super) fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
+        durable::write(&self.store_file(), manifest.to_text().as_bytes())
+    }
+
+    /// Takes away what says that the store is not complete; it is.
+    pub(super) fn end_creating(&self) -> Result<()> {
         let creating = self.creating_file();
-        remove(&creating).map_err(|error| failed("remove", &creating, &error))
-    }
-
-    /// Makes the directory's own entries durable.
-    fn sync(&self) -> Result<()> {
-        let synced = File::open(&self.path).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| failed("sync", &self.path, &error))
+        if creating.exists() { durable::remove(&creating) } else { Ok(()) }
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)
-}
-
-fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|error| failed("write", path, &error))
+fn taken(result: std::result::Result<(), TryLockError>, path: &Path) -> Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(StorageError::Settings(format!(
+            "the data directory {} is in use by another process: stop it first, or choose another \
+             directory",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(failed("lock", &path.join("LOCK"), &error)),
+    }
 }
 
 pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> StorageError {

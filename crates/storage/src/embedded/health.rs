@@ -161,7 +161,8 @@ impl Health {
         if !self.is_poisoned() {
             return Ok(false);
         }
-        let begins = [Phase::Serving, Phase::Reopened].map(|from| self.step(from, Phase::Reopening));
+        let begins =
+            [Phase::Serving, Phase::Reopened].map(|from| self.step(from, Phase::Reopening));
         if begins.contains(&true) {
             let next = |opening| (opening != NONE).then_some(opening + 1);
             // It stays that of a closed store.

@@ -13,6 +13,8 @@
 //!          · key · bytes
 //! ```
 //!
+//! Keys belong to partitions, and these to lanes, so a journal of another lane is noticed.
+//!
 //! Numbers are little-endian. Checksums are the engine's business: a batch that has the right shape
 //! and a wrong sum makes the engine refuse to open, without cutting anything. The sequence in the
 //! batch's head is covered by no checksum at all; that it must grow is checked here.
@@ -24,9 +26,13 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::directory::failed;
-use super::keys::group_key;
-use crate::contract::Result;
+use super::keys::{Family, SYSTEM, group_key, partition_of};
+use super::lane_of;
+use crate::contract::{PartitionId, Result};
 use crate::error::StorageError;
+
+/// What names of journals end with; before it is the number.
+pub(super) const SUFFIX: &str = ".jnl";
 
 const TRAILER: &[u8; 4] = b"FJL\x03";
 
@@ -44,16 +50,28 @@ pub(super) struct Findings {
     last_sequence: u64,
 }
 
-/// Walks all journals of a lane, oldest first. A gap between groups is an error.
-pub(super) fn inspect(lane: &Path) -> Result<Findings> {
+/// Walks all journals of a lane, oldest first. A gap between groups is an error, and so is a record
+/// of a partition that belongs to another one of these lanes.
+pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings> {
     let mut findings = Findings::default();
-    for path in journals(lane)? {
+    let expected = Expected { lane, lanes };
+    for path in journals(path)? {
         let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
-        let mut walk = Walk { reader: BufReader::with_capacity(BUFFER_BYTES, file), position: 0 };
+        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut walk = Walk { reader, position: 0, expected };
         loop {
             let start = walk.position;
             match walk.batch() {
-                Ok(Some(batch)) => findings.take(&batch, &path, start)?,
+                Ok(Some(batch)) => {
+                    if let Some(other) = batch.foreign {
+                        return Err(StorageError::Corrupt(format!(
+                            "{} has a record of {other:?} at byte {start}, which belongs to \
+                             another lane",
+                            path.display()
+                        )));
+                    }
+                    findings.take(&batch, &path, start)?;
+                }
                 Ok(None) => break,
                 Err(error) if is_format(&error) => {
                     findings.unreadable = Some((path, start));
@@ -149,11 +167,35 @@ fn journals(lane: &Path) -> Result<Vec<PathBuf>> {
 struct Batch {
     group: u64,
     sequence: u64,
+    /// A partition of another lane.
+    foreign: Option<PartitionId>,
 }
+
+/// Which of how many lanes a journal should be of.
+#[derive(Clone, Copy)]
+struct Expected {
+    lane: usize,
+    lanes: usize,
+}
+
+impl Expected {
+    /// The partition of another lane that a record with this beginning belongs to.
+    fn foreign(self, key: &[u8]) -> Option<PartitionId> {
+        let id = match partition_of(key)? {
+            SYSTEM => Family::Lsn.partition(key).ok()?,
+            id => id,
+        };
+        (lane_of(id, self.lanes) != self.lane).then_some(id)
+    }
+}
+
+/// The longest beginning of a key that tells its partition: the store's own for a partition's LSN.
+const KEY_HEAD_BYTES: usize = 17;
 
 struct Walk<R> {
     reader: R,
     position: u64,
+    expected: Expected,
 }
 
 impl<R: BufRead> Walk<R> {
@@ -165,43 +207,55 @@ impl<R: BufRead> Walk<R> {
         self.expect(&[1])?;
         let items = u32::from_le_bytes(self.array()?);
         let sequence = u64::from_le_bytes(self.array()?);
-        let mut group = None;
+        let (mut group, mut foreign) = (None, None);
         for item in 0..items {
-            let found = self.item(item == 0)?;
-            group = group.or(found);
+            match self.item(item == 0)? {
+                Item::Group(number) => group = Some(number),
+                Item::Record(other) => foreign = foreign.or(other),
+            }
         }
         self.expect(&[3])?;
         self.skip(8)?;
         self.expect(TRAILER)?;
         let group = group.ok_or_else(|| wrong("a batch does not begin with its group number"))?;
-        Ok(Some(Batch { group, sequence }))
+        Ok(Some(Batch { group, sequence, foreign }))
     }
 
-    /// Skips an item; reads it if it must be the group number.
-    fn item(&mut self, is_first: bool) -> io::Result<Option<u64>> {
+    /// Skips an item but for its key; reads it if it must be the group number.
+    fn item(&mut self, is_first: bool) -> io::Result<Item> {
         self.expect(&[2])?;
         let [_kind, packing] = self.array()?;
         self.skip(8)?;
         let key_bytes = u64::from(u16::from_le_bytes(self.array()?));
         let _value_bytes: [u8; 4] = self.array()?;
         let stored_bytes = u64::from(u32::from_le_bytes(self.array()?));
-        let key = group_key();
         if !is_first {
-            self.skip(key_bytes + stored_bytes)?;
-            return Ok(None);
+            let mut head = [0; KEY_HEAD_BYTES];
+            let shown = usize::try_from(key_bytes).unwrap_or(usize::MAX).min(KEY_HEAD_BYTES);
+            let head = head.get_mut(..shown).unwrap_or_default();
+            self.read(head)?;
+            let foreign = self.expected.foreign(head);
+            self.skip(key_bytes - shown as u64 + stored_bytes)?;
+            return Ok(Item::Record(foreign));
         }
+        let key = group_key();
         if packing != 0 || key_bytes != key.len() as u64 || stored_bytes != 8 {
             return Err(wrong("a batch does not begin with its group number"));
         }
         self.expect(&key)?;
-        Ok(Some(u64::from_be_bytes(self.array()?)))
+        Ok(Item::Group(u64::from_be_bytes(self.array()?)))
     }
 
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
-        self.reader.read_exact(&mut bytes)?;
-        self.position += N as u64;
+        self.read(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.reader.read_exact(bytes)?;
+        self.position += bytes.len() as u64;
+        Ok(())
     }
 
     fn expect(&mut self, wanted: &[u8]) -> io::Result<()> {
@@ -218,6 +272,12 @@ impl<R: BufRead> Walk<R> {
         self.position += skipped;
         if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
+}
+
+enum Item {
+    Group(u64),
+    /// Any other one, and the partition of another lane that it belongs to.
+    Record(Option<PartitionId>),
 }
 
 fn wrong(why: &str) -> io::Error {

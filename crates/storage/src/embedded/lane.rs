@@ -4,7 +4,12 @@
 //! commit. A partition belongs to the lane `id % lanes` for ever.
 //!
 //! Opening looks before it leaps: the journals are read against the mark first (see
-//! [`super::journal`]), because the engine's own recovery cuts off what it cannot read.
+//! [`super::journal`]), because the engine's own recovery cuts off what it cannot read. That all
+//! files are there has been looked at before ([`super::inventory`]).
+//!
+//! The engine syncs what it writes and the directories that it writes to, but for one: the names of
+//! keyspaces are in a directory that it syncs before it makes them. That is done here, whenever the
+//! engine was opened and before anything is written.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,14 +24,17 @@ use partita_model::Lsn;
 use super::directory::{Directory, failed};
 use super::disk::DiskWatch;
 use super::dropped::Dropped;
+use super::durable;
 use super::health::Health;
+use super::inventory::{KEYSPACE_BADGE, LANE_BADGE};
 use super::journal::{self, Findings};
 use super::kept::Kept;
 use super::keys::{Family, group_key, number};
+use super::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Keyspaces, Manifest, Owner};
 use super::mark::Mark;
 use super::pending::Pending;
 use super::queue::Queue;
-use super::settings::Frozen;
+use super::settings::{Frozen, PENDING, keyspace_name};
 use super::view::{self, Spaces, Take, View, engine_error};
 use crate::contract::{Direction, KeyRange, PartitionId, Result, Space};
 
@@ -79,6 +87,11 @@ pub(super) struct LanePlan<'a> {
     pub(super) directory: &'a Directory,
     pub(super) index: usize,
     pub(super) frozen: &'a Frozen,
+    pub(super) owner: Owner,
+    /// The store has no badges and marks of the present form yet: see [`super::manifest`].
+    pub(super) is_former: bool,
+    /// Of a copy that is only read nothing is merged or tidied up: it may be of much data.
+    pub(super) is_copy: bool,
     pub(super) cache_bytes: u64,
     pub(super) dropped: &'a Dropped,
 }
@@ -96,9 +109,29 @@ pub(super) struct OpenLane {
     pub(super) pending: Option<Pending>,
     pub(super) dropped: Dropped,
     pub(super) frozen: Frozen,
+    pub(super) is_copy: bool,
 }
 
-impl LanePlan<'_> {
+impl<'a> LanePlan<'a> {
+    /// For a lane that is only looked at.
+    pub(super) fn to_read(
+        directory: &'a Directory,
+        manifest: &'a Manifest,
+        index: usize,
+        dropped: &'a Dropped,
+    ) -> LanePlan<'a> {
+        LanePlan {
+            directory,
+            index,
+            frozen: &manifest.frozen,
+            owner: manifest.owner(index),
+            is_former: manifest.is_former,
+            is_copy: true,
+            cache_bytes: 0,
+            dropped,
+        }
+    }
+
     fn path(&self) -> PathBuf {
         self.directory.lane(self.index)
     }
@@ -110,24 +143,33 @@ impl LanePlan<'_> {
     /// Makes the lane's files.
     pub(super) fn create(&self) -> Result<OpenLane> {
         let (database, spaces) = self.open_engine()?;
-        Mark::create(&self.mark_path())?;
-        let mark = Mark::open(&self.mark_path())?;
+        self.write_badges(&spaces)?;
+        let mark = Mark::create(&self.mark_path(), self.owner)?;
         self.finish(database, spaces, mark, 0)
     }
 
     /// Opens the lane and checks that all it ever acknowledged is there.
     pub(super) fn open(&self) -> Result<OpenLane> {
-        let (mark, findings) = self.inspect()?;
+        let findings = self.inspect()?;
+        let mut mark = Mark::open(&self.mark_path(), self.owner, self.is_former)?;
         let kept = self.keep_unreadable(&findings)?;
         let (database, spaces) = self.open_engine()?;
         let meta = spaces.get(Space::Meta);
         let stored = database.snapshot().get(meta, group_key()).map_err(engine_error)?;
         let group = stored.map_or(Ok(0), |value| number(&value))?;
         if group < mark.group() {
+            drop((spaces, database));
+            if let Some(kept) = kept {
+                kept.put_back()?;
+            }
             return Err(journal::lost(group, mark.group(), &findings));
         }
         if let Some(kept) = kept {
-            fs::remove_file(&kept).map_err(|error| failed("remove", &kept, &error))?;
+            durable::remove(&kept.copy)?;
+        }
+        if self.is_former {
+            self.write_badges(&spaces)?;
+            mark.renew()?;
         }
         self.finish(database, spaces, mark, group)
     }
@@ -144,27 +186,52 @@ impl LanePlan<'_> {
         let read = |keyspace: &Keyspace| Pending::read(keyspace.clone(), sort_bytes, &snapshot);
         let pending = spaces.pending.as_ref().map(read).transpose()?;
         let (index, path, dropped) = (self.index, self.path(), self.dropped.clone());
-        let frozen = self.frozen.clone();
-        Ok(OpenLane { index, path, database, spaces, mark, group, pending, dropped, frozen })
+        let (frozen, is_copy) = (self.frozen.clone(), self.is_copy);
+        Ok(OpenLane {
+            index,
+            path,
+            database,
+            spaces,
+            mark,
+            group,
+            pending,
+            dropped,
+            frozen,
+            is_copy,
+        })
     }
 
     /// Reads mark and journals and compares them. Changes nothing.
-    pub(super) fn inspect(&self) -> Result<(Mark, Findings)> {
-        let mark = Mark::open(&self.mark_path())?;
-        let findings = journal::inspect(&self.path())?;
-        findings.check(mark.group())?;
-        Ok((mark, findings))
+    pub(super) fn inspect(&self) -> Result<Findings> {
+        let acknowledged = Mark::read(&self.mark_path(), self.owner, self.is_former)?;
+        let findings = journal::inspect(&self.path(), self.index, self.frozen.lanes)?;
+        findings.check(acknowledged)?;
+        Ok(findings)
     }
 
     /// Journals without any readable group do not tell whether their unreadable bytes matter; the
     /// engine's tables do, but only after it has cut the journal. So a copy is kept until then.
-    fn keep_unreadable(&self, findings: &Findings) -> Result<Option<PathBuf>> {
+    fn keep_unreadable(&self, findings: &Findings) -> Result<Option<KeptJournal>> {
         let (None, Some((journal, _))) = (findings.last_group, &findings.unreadable) else {
             return Ok(None);
         };
         let kept = self.path().with_extension("unreadable-journal");
-        fs::copy(journal, &kept).map_err(|error| failed("copy", journal, &error))?;
-        Ok(Some(kept))
+        let bytes = fs::read(journal).map_err(|error| failed("read", journal, &error))?;
+        durable::write(&kept, &bytes)?;
+        Ok(Some(KeptJournal { journal: journal.clone(), copy: kept }))
+    }
+
+    /// Says in each directory whose it is.
+    fn write_badges(&self, spaces: &Spaces) -> Result<()> {
+        let lane = self.path();
+        durable::write(&lane.join(LANE_BADGE), self.owner.lane_badge().as_bytes())?;
+        let engines_own = std::iter::once((ENGINES_OWN_NAME.to_owned(), ENGINES_OWN));
+        for (name, number) in engines_own.chain(keyspaces_of(spaces)) {
+            let badge = self.owner.keyspace_badge(&name, number);
+            let keyspace = lane.join("keyspaces").join(number.to_string());
+            durable::write(&keyspace.join(KEYSPACE_BADGE), badge.as_bytes())?;
+        }
+        Ok(())
     }
 
     fn open_engine(&self) -> Result<(Database, Arc<Spaces>)> {
@@ -187,10 +254,13 @@ impl LanePlan<'_> {
         let pending = match self.frozen.has_pending() {
             true => {
                 let options = || self.frozen.pending_options();
-                Some(database.keyspace("pending", options).map_err(engine_error)?)
+                Some(database.keyspace(PENDING, options).map_err(engine_error)?)
             }
             false => None,
         };
+        for synced in [self.path().join("keyspaces"), self.path()] {
+            durable::sync_directory(&synced)?;
+        }
         let sort_bytes = self.frozen.sort_bytes();
         let buffer_bytes = Space::ALL.map(|space| self.frozen.buffer_bytes_of(space));
         let kept = Kept::new(kept_bytes);
@@ -198,7 +268,26 @@ impl LanePlan<'_> {
     }
 }
 
+/// A journal that the engine may cut, and a copy of it as it was.
+struct KeptJournal {
+    journal: PathBuf,
+    copy: PathBuf,
+}
+
+impl KeptJournal {
+    fn put_back(self) -> Result<()> {
+        let renamed = fs::rename(&self.copy, &self.journal);
+        renamed.map_err(|error| failed("rename to", &self.journal, &error))?;
+        self.journal.parent().map_or(Ok(()), durable::sync_directory)
+    }
+}
+
 impl OpenLane {
+    /// What is written down about the lane when it is made.
+    pub(super) fn keyspaces(&self) -> Keyspaces {
+        keyspaces_of(&self.spaces)
+    }
+
     /// All records of one family, as partitions and numbers.
     pub(super) fn read_family(&self, family: Family) -> Result<Vec<(PartitionId, u64)>> {
         let meta = self.spaces.get(Space::Meta);
@@ -225,13 +314,10 @@ impl OpenLane {
     }
 }
 
-fn keyspace_name(space: Space) -> &'static str {
-    match space {
-        Space::Items => "items",
-        Space::Index => "index",
-        Space::Feed => "feed",
-        Space::Meta => "meta",
-    }
+/// The names of keyspaces and the numbers that the engine has given them.
+fn keyspaces_of(spaces: &Spaces) -> Keyspaces {
+    let named = |keyspace: &Keyspace| (keyspace.name().to_string(), keyspace.id());
+    spaces.all().map(named).collect()
 }
 
 /// The bytes that a lane's files occupy. Journals are made long and filled later, so blocks are

@@ -14,23 +14,34 @@
 //! mark at its orderly end only.
 //!
 //! The file has two slots that are written in turn: a write that was cut off damages one of them,
-//! and the other still holds the number before.
+//! and the other still holds the number before. A slot says whose it is, so that the mark of another
+//! lane or store is not taken for this one's.
+//!
+//! ```text
+//! slot = "PTMARK02" · store u64 · lane u64 · group u64 · checksum u64        big-endian
+//! ```
+//!
+//! Slots of the former form lack store and lane; they are read while `STORE` has its former form
+//! ([`super::manifest`]).
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::directory::failed;
+use super::manifest::Owner;
 use crate::contract::Result;
 use crate::error::StorageError;
 
-const MAGIC: &[u8; 8] = b"PTMARK01";
+const MAGIC: &[u8; 8] = b"PTMARK02";
+const FORMER_MAGIC: &[u8; 8] = b"PTMARK01";
 
 /// One slot per disk sector, so that one write cannot damage both.
 const SLOT_STRIDE_BYTES: u64 = 4096;
 
-const SLOT_BYTES: usize = 24;
+const SLOT_BYTES: usize = 40;
+const FORMER_SLOT_BYTES: usize = 24;
 
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -39,43 +50,69 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Mark {
     path: PathBuf,
     file: File,
+    owner: Owner,
     group: u64,
     synced_at: Option<Instant>,
 }
 
 impl Mark {
-    /// Makes the mark of a new lane: nothing acknowledged.
-    pub(super) fn create(path: &Path) -> Result<()> {
+    /// Makes the mark of a new lane: nothing acknowledged. Its name is durable when its directory
+    /// is synced.
+    pub(super) fn create(path: &Path, owner: Owner) -> Result<Mark> {
         let write = || {
             let mut file = File::create_new(path)?;
             file.set_len(2 * SLOT_STRIDE_BYTES)?;
-            file.write_all(&slot(0))?;
+            file.write_all(&slot(owner, 0))?;
             file.sync_all()
         };
-        write().map_err(|error| failed("create", path, &error))
+        write().map_err(|error| failed("create", path, &error))?;
+        Mark::open(path, owner, false)
     }
 
-    /// Reads the mark. A file that is gone or has no valid slot is damage: without it a loss would
-    /// go unnoticed.
-    pub(super) fn open(path: &Path) -> Result<Mark> {
-        let read = || -> io::Result<(File, Option<u64>)> {
-            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-            let slots = [read_slot(&mut file, 0)?, read_slot(&mut file, 1)?];
-            Ok((file, slots.into_iter().flatten().max()))
+    /// The last group known to be acknowledged, by a file that is only read. One that is gone or has
+    /// no valid slot is damage: without it a loss would go unnoticed.
+    pub(super) fn read(path: &Path, owner: Owner, is_former: bool) -> Result<u64> {
+        let slots = read_slots(path)?.into_iter().flatten().collect::<Vec<_>>();
+        // While the store has its former form it has no number: one that a start was about to give
+        // it, and was cut off, is not the one that this start would.
+        let is_ours = |slot: &Slot| match slot.owner {
+            Some(found) => found.lane == owner.lane && (is_former || found.store == owner.store),
+            None => is_former,
         };
-        match read() {
-            Ok((file, Some(group))) => {
-                Ok(Mark { path: path.to_owned(), file, group, synced_at: None })
-            }
-            Ok((_, None)) => Err(StorageError::Corrupt(format!(
-                "{} holds no readable mark of what was acknowledged",
-                path.display()
-            ))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StorageError::Corrupt(
-                format!("{} is missing: it says how far the lane acknowledged", path.display()),
-            )),
-            Err(error) => Err(failed("read", path, &error)),
+        let group = slots.iter().filter(|slot| is_ours(slot)).map(|slot| slot.group).max();
+        group.ok_or_else(|| {
+            let why = match slots.is_empty() {
+                true => "holds no readable mark of what was acknowledged",
+                false => "is the mark of another lane or store",
+            };
+            StorageError::Corrupt(format!("{} {why}", path.display()))
+        })
+    }
+
+    /// Reads the mark, to go on with it.
+    pub(super) fn open(path: &Path, owner: Owner, is_former: bool) -> Result<Mark> {
+        let group = Mark::read(path, owner, is_former)?;
+        let file = OpenOptions::new().write(true).open(path);
+        let file = file.map_err(|error| failed("open", path, &error))?;
+        Ok(Mark { path: path.to_owned(), file, owner, group, synced_at: None })
+    }
+
+    /// Writes all of the mark in the present form.
+    pub(super) fn renew(&mut self) -> Result<()> {
+        for position in [0, SLOT_STRIDE_BYTES] {
+            let written = self.file.seek(SeekFrom::Start(position));
+            let written = written.and_then(|_| self.file.write_all(&slot(self.owner, self.group)));
+            written.map_err(|error| failed("write", &self.path, &error))?;
+            // One after the other: a write that is cut off leaves one of them.
+            self.sync()?;
         }
+        Ok(())
+    }
+
+    /// Whether a file is a mark by which anything was acknowledged.
+    pub(super) fn says_acknowledged(path: &Path) -> bool {
+        let slots = if path.is_file() { read_slots(path).ok() } else { None };
+        slots.is_some_and(|slots| slots.into_iter().flatten().any(|slot| slot.group > 0))
     }
 
     /// The last group known to be acknowledged.
@@ -88,7 +125,8 @@ impl Mark {
     pub(super) fn advance(&mut self, group: u64) -> Result<()> {
         self.group = group;
         let position = SeekFrom::Start(group % 2 * SLOT_STRIDE_BYTES);
-        let written = self.file.seek(position).and_then(|_| self.file.write_all(&slot(group)));
+        let slot = slot(self.owner, group);
+        let written = self.file.seek(position).and_then(|_| self.file.write_all(&slot));
         written.map_err(|error| failed("write", &self.path, &error))?;
         if self.synced_at.is_none_or(|at| at.elapsed() >= SYNC_INTERVAL) {
             self.sync()?;
@@ -102,26 +140,56 @@ impl Mark {
     }
 }
 
-fn slot(group: u64) -> [u8; SLOT_BYTES] {
+/// What a slot says; those of the former form do not say whose they are.
+struct Slot {
+    owner: Option<Owner>,
+    group: u64,
+}
+
+fn slot(owner: Owner, group: u64) -> [u8; SLOT_BYTES] {
+    let numbers = [owner.store, owner.lane as u64, group];
     let mut slot = [0; SLOT_BYTES];
-    let (head, sum) = slot.split_at_mut(16);
-    head[..8].copy_from_slice(MAGIC);
-    head[8..].copy_from_slice(&group.to_be_bytes());
+    let (head, sum) = slot.split_at_mut(SLOT_BYTES - 8);
+    let (magic, rest) = head.split_at_mut(MAGIC.len());
+    magic.copy_from_slice(MAGIC);
+    for (place, number) in rest.chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
     sum.copy_from_slice(&checksum(head).to_be_bytes());
     slot
 }
 
-fn read_slot(file: &mut File, index: u64) -> io::Result<Option<u64>> {
-    let mut bytes = [0; SLOT_BYTES];
-    file.seek(SeekFrom::Start(index * SLOT_STRIDE_BYTES))?;
-    match file.read_exact(&mut bytes) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
+fn read_slots(path: &Path) -> Result<[Option<Slot>; 2]> {
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            let second = usize::try_from(SLOT_STRIDE_BYTES).unwrap_or(usize::MAX);
+            let second = bytes.get(second..).unwrap_or_default();
+            Ok([read_slot(&bytes), read_slot(second)])
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StorageError::Corrupt(
+            format!("{} is missing: it says how far the lane acknowledged", path.display()),
+        )),
+        Err(error) => Err(failed("read", path, &error)),
     }
-    let [_, _, _, _, _, _, _, _, group @ .., _, _, _, _, _, _, _, _] = bytes;
-    let group = u64::from_be_bytes(group);
-    Ok((slot(group) == bytes).then_some(group))
+}
+
+fn read_slot(bytes: &[u8]) -> Option<Slot> {
+    let number = |slot: &[u8], at: usize| {
+        slot.get(8 * at..)?.first_chunk().map(|number| u64::from_be_bytes(*number))
+    };
+    let is_whole = |slot: &[u8], numbers: usize| {
+        let head = slot.get(..8 * numbers).unwrap_or_default();
+        number(slot, numbers) == Some(checksum(head))
+    };
+    if bytes.starts_with(FORMER_MAGIC) {
+        let slot = bytes.get(..FORMER_SLOT_BYTES).filter(|slot| is_whole(slot, 2))?;
+        return Some(Slot { owner: None, group: number(slot, 1)? });
+    }
+    let slot = bytes.get(..SLOT_BYTES).filter(|slot| slot.starts_with(MAGIC))?;
+    let slot = Some(slot).filter(|slot| is_whole(slot, 4))?;
+    let lane = usize::try_from(number(slot, 2)?).ok()?;
+    let owner = Some(Owner { store: number(slot, 1)?, lane });
+    Some(Slot { owner, group: number(slot, 3)? })
 }
 
 /// FNV-1a: enough to tell a whole slot from a torn one.
@@ -135,20 +203,26 @@ fn checksum(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    const OWNER: Owner = Owner { store: 0xabcd, lane: 1 };
+
     fn fresh(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("partita-mark-{}-{name}", std::process::id()));
         std::fs::remove_file(&path).ok();
-        Mark::create(&path).unwrap();
+        Mark::create(&path, OWNER).unwrap();
         path
+    }
+
+    fn open(path: &Path) -> Result<Mark> {
+        Mark::open(path, OWNER, false)
     }
 
     #[test]
     fn the_mark_is_read_back() {
         let path = fresh("read");
-        assert_eq!(Mark::open(&path).unwrap().group(), 0);
+        assert_eq!(open(&path).unwrap().group(), 0);
         for group in 1..=7 {
-            Mark::open(&path).unwrap().advance(group).unwrap();
-            assert_eq!(Mark::open(&path).unwrap().group(), group);
+            open(&path).unwrap().advance(group).unwrap();
+            assert_eq!(open(&path).unwrap().group(), group);
         }
         std::fs::remove_file(path).unwrap();
     }
@@ -156,22 +230,46 @@ mod tests {
     #[test]
     fn a_torn_slot_leaves_the_number_before() {
         let path = fresh("torn");
-        let mut mark = Mark::open(&path).unwrap();
+        let mut mark = open(&path).unwrap();
         mark.advance(1).unwrap();
         mark.advance(2).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[12] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(Mark::open(&path).unwrap().group(), 1);
+        assert_eq!(open(&path).unwrap().group(), 1);
         bytes[4096] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert!(matches!(Mark::open(&path), Err(StorageError::Corrupt(_))));
+        assert!(matches!(open(&path), Err(StorageError::Corrupt(_))));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn the_mark_of_another_lane_or_store_is_damage() {
+        let path = fresh("foreign");
+        for owner in [Owner { lane: 0, ..OWNER }, Owner { store: 1, ..OWNER }] {
+            let error = Mark::open(&path, owner, false).unwrap_err().to_string();
+            assert!(error.contains("is the mark of another lane or store"), "{error}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_mark_of_the_former_form_is_read_once_more() {
+        let path = fresh("former");
+        let mut former = [&FORMER_MAGIC[..], &9u64.to_be_bytes()].concat();
+        former.extend(checksum(&former).to_be_bytes());
+        std::fs::write(&path, &former).unwrap();
+        assert!(matches!(open(&path), Err(StorageError::Corrupt(_))));
+        let mut mark = Mark::open(&path, OWNER, true).unwrap();
+        assert_eq!(mark.group(), 9);
+        mark.renew().unwrap();
+        assert_eq!(open(&path).unwrap().group(), 9);
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn a_missing_mark_is_damage() {
-        let missing = Mark::open(Path::new("no-such-directory/lane-0.mark"));
+        let missing = open(Path::new("no-such-directory/lane-0.mark"));
         assert!(matches!(missing, Err(StorageError::Corrupt(_))));
     }
 }

@@ -10,8 +10,9 @@
 //! [`journal`] (how a loss is noticed), [`pending`] (how the index follows), [`kept`] (items that
 //! need not be looked for), [`pressure`] (when writers wait), [`tidy`] (what is done when nobody
 //! writes), [`disk`] and [`reserve`] (what is done when the disk gets full), [`health`] and
-//! [`reopen`] (what is done when a write fails), [`dropped`] (how partitions go), [`directory`] and [`settings`] (what is frozen when
-//! the store is made), [`keys`] (what is stored where).
+//! [`reopen`] (what is done when a write fails), [`dropped`] (how partitions go), [`directory`],
+//! [`manifest`] and [`settings`] (what is written down when the store is made), [`inventory`] (what
+//! is looked at before the engine is opened), [`keys`] (what is stored where).
 //!
 //! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
 //! several lanes is one atomic write: after a crash either all of them exist or none. A lane learns
@@ -22,17 +23,23 @@
 //! opened again, and keeps the lane's files open until it is dropped.
 
 mod check;
+mod checked;
 mod committer;
+mod copy;
 mod counters;
 mod directory;
 mod disk;
 mod dropped;
+mod durable;
+mod engine_files;
 mod group;
 mod health;
+mod inventory;
 mod journal;
 mod kept;
 mod keys;
 mod lane;
+mod manifest;
 mod mark;
 mod merger;
 mod pending;
@@ -63,12 +70,14 @@ use crate::contract::{
 use crate::error::StorageError;
 use crate::prepared::{Entries, Prepared};
 use committer::{Committer, flush};
+use copy::Scratch;
 use directory::Directory;
 use disk::DiskWatch;
 use dropped::Dropped;
 use health::Health;
 use keys::Family;
 use lane::{Lane, LanePlan, OpenLane};
+use manifest::{Manifest, Owner};
 use queue::{Task, Work};
 use settings::Frozen;
 use view::{EmbeddedSnapshot, Spaces, engine_error};
@@ -89,6 +98,14 @@ pub struct EmbeddedStore {
     changing: Mutex<()>,
     orderly: Arc<AtomicBool>,
     running: Mutex<Running>,
+    /// Last, so that the engine has let go of the files before they go.
+    copied: Option<Copied>,
+}
+
+/// What a store that is a copy keeps: its files, and the lock of those that they were copied from.
+struct Copied {
+    _scratch: Scratch,
+    _original: Directory,
 }
 
 /// What ends with the store.
@@ -103,12 +120,40 @@ impl EmbeddedStore {
     /// Opens the store in this directory; makes it if there is none.
     pub fn open(path: &Path, settings: EmbeddedSettings) -> Result<EmbeddedStore> {
         let directory = Directory::lock(path)?;
+        EmbeddedStore::open_for(Use::Serve, directory, settings)
+    }
+
+    /// Opens a copy of the store in this directory, which nothing is changed in. What is written to
+    /// the copy goes with it.
+    pub fn open_copy(path: &Path) -> Result<EmbeddedStore> {
+        let directory = Directory::lock_for_reading(path)?;
+        let settings = EmbeddedSettings::default();
+        let Some(manifest) = directory.read_manifest(&settings)? else {
+            let path = path.display();
+            return Err(StorageError::Settings(format!("there is no store in {path}")));
+        };
+        inventory::verify(&directory, &manifest)?;
+        for lane in 0..manifest.frozen.lanes {
+            LanePlan::to_read(&directory, &manifest, lane, &Dropped::default()).inspect()?;
+        }
+        let scratch = Scratch::of(&directory, &manifest)?;
+        let copy = Directory::lock(scratch.path())?;
+        let mut store = EmbeddedStore::open_for(Use::Read, copy, settings)?;
+        store.copied = Some(Copied { _scratch: scratch, _original: directory });
+        Ok(store)
+    }
+
+    fn open_for(
+        purpose: Use,
+        directory: Directory,
+        settings: EmbeddedSettings,
+    ) -> Result<EmbeddedStore> {
         let dropped = Dropped::default();
-        let (frozen, lanes) = open_lanes(&directory, &settings, &dropped)?;
-        let disk = Arc::new(DiskWatch::new(path, settings.disk.clone()));
+        let (frozen, lanes) = open_lanes(&directory, &settings, &dropped, purpose)?;
+        let disk = Arc::new(DiskWatch::new(directory.path(), settings.disk.clone()));
         let health = Arc::new(Health::new(Arc::clone(&disk)));
         let store = EmbeddedStore {
-            path: path.to_owned(),
+            path: directory.path().to_owned(),
             settings,
             entries: frozen.entries(),
             lanes: (0..lanes.len()).map(|at| Arc::new(Lane::new(at, &health, &disk))).collect(),
@@ -124,6 +169,7 @@ impl EmbeddedStore {
                 directory: Some(directory),
                 spaces: Vec::new(),
             }),
+            copied: None,
         };
         store.start(&mut lock(&store.running), lanes)?;
         store.look_at_disk();
@@ -415,29 +461,65 @@ impl Partitions {
     }
 }
 
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Serve,
+    /// It is a copy of one ([`copy`]) that is only read.
+    Read,
+}
+
 /// Opens all lanes at the same time; makes them if there is no store yet.
 fn open_lanes(
     directory: &Directory,
     settings: &EmbeddedSettings,
     dropped: &Dropped,
+    purpose: Use,
 ) -> Result<(Frozen, Vec<OpenLane>)> {
-    let known = directory.read_frozen(settings)?;
-    let is_new = known.is_none();
-    let frozen = known.map_or_else(|| Frozen::choose(settings), Ok)?;
-    if is_new {
-        directory.begin_creating()?;
+    let known = directory.read_manifest(settings)?;
+    let frozen = known
+        .as_ref()
+        .map_or_else(|| Frozen::choose(settings), |known| Ok(known.frozen.clone()))?;
+    match &known {
+        None => directory.begin_creating()?,
+        Some(known) => {
+            let inventory = inventory::verify(directory, known)?;
+            tracing::debug!(
+                tables = inventory.tables,
+                tables_read = inventory.tables_read,
+                "all files of the store are there"
+            );
+            directory.end_creating()?;
+        }
     }
-    let cache_bytes = settings.cache_bytes / frozen.lanes as u64;
-    let plan = |index| LanePlan { directory, index, frozen: &frozen, cache_bytes, dropped };
-    let lanes =
-        in_parallel(
-            frozen.lanes,
-            |index| {
-                if is_new { plan(index).create() } else { plan(index).open() }
-            },
-        )?;
-    if is_new {
-        directory.finish_creating(&frozen)?;
+    let id = known.as_ref().filter(|known| !known.is_former).map_or(settings.new_id, |k| k.id);
+    let plan = |lane| LanePlan {
+        directory,
+        index: lane,
+        frozen: &frozen,
+        owner: Owner { store: id, lane },
+        is_former: known.as_ref().is_some_and(|known| known.is_former),
+        is_copy: purpose == Use::Read,
+        cache_bytes: settings.cache_bytes / frozen.lanes as u64,
+        dropped,
+    };
+    let is_new = known.is_none();
+    let open = |lane| if is_new { plan(lane).create() } else { plan(lane).open() };
+    let lanes = in_parallel(frozen.lanes, open)?;
+    let manifest = Manifest {
+        frozen: frozen.clone(),
+        id,
+        lanes: lanes.iter().map(OpenLane::keyspaces).collect(),
+        is_former: false,
+    };
+    match known {
+        None => directory.finish_creating(&manifest)?,
+        Some(former) if former.is_former => {
+            directory.write_manifest(&manifest)?;
+            tracing::info!("what belongs to the store was written down, with checksums");
+        }
+        // Verified before; now by those who opened it.
+        Some(known) => known.expect_keyspaces(&manifest)?,
     }
     Ok((frozen, lanes))
 }

@@ -51,11 +51,7 @@ impl Spaces {
 
     /// Lets the engine catch up before the next group, of this size, is written.
     /// `check` says whether the engine still works: one that does not never will.
-    pub(super) fn let_catch_up(
-        &self,
-        bytes: usize,
-        check: impl Fn() -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn let_catch_up(&self, bytes: usize, check: impl Fn() -> Result<()>) -> Result<()> {
         let breath = breath(self.runs(), bytes);
         if breath > Duration::ZERO {
             thread::sleep(breath);

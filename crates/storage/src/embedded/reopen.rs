@@ -19,7 +19,7 @@
 
 use std::sync::Weak;
 
-use super::{EmbeddedStore, Running, lock, open_lanes};
+use super::{EmbeddedStore, Running, Use, lock, open_lanes};
 use crate::contract::Result;
 use crate::error::StorageError;
 
@@ -71,7 +71,7 @@ impl EmbeddedStore {
 
     fn open_lanes_again(&self, running: &mut Running) -> Result<()> {
         let Some(directory) = &running.directory else { return Err(StorageError::Closed) };
-        let (_, lanes) = open_lanes(directory, &self.settings, &self.dropped)?;
+        let (_, lanes) = open_lanes(directory, &self.settings, &self.dropped, Use::Serve)?;
         self.lanes.iter().for_each(|lane| lane.queue.begin_again());
         self.start(running, lanes)?;
         self.health.check_not_poisoned()

@@ -73,7 +73,8 @@ const ENTRY_HASH_RATIO: f32 = 0.75;
 /// What stores have that were made before this was chosen: the engine's default.
 const TABLE_BYTES_BEFORE: u64 = 64 * 1024 * 1024;
 
-const FIRST_LINE: &str = "partita embedded store";
+/// The name of the keyspace of pending changes.
+pub(super) const PENDING: &str = "pending";
 
 /// When a ticket resolves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +112,9 @@ pub struct EmbeddedSettings {
     pub table_bytes: Option<u64>,
     /// How the disk is watched; none: it is not, and the store fails when it is full.
     pub disk: Option<DiskSettings>,
+    /// What a new store is called, so that its files are not taken for those of another one: a
+    /// random number.
+    pub new_id: u64,
 }
 
 impl Default for EmbeddedSettings {
@@ -122,6 +126,7 @@ impl Default for EmbeddedSettings {
             memtable_bytes: None,
             table_bytes: None,
             disk: None,
+            new_id: 0,
         }
     }
 }
@@ -152,6 +157,12 @@ impl Frozen {
         let index_memtable_times = INDEX_MEMTABLE_TIMES;
         let format = FORMAT;
         Ok(Frozen { format, lanes, memtable_bytes, index_memtable_times, table_bytes })
+    }
+
+    /// The keyspaces of a lane, in the order in which they are made.
+    pub(super) fn keyspace_names(&self) -> Vec<&'static str> {
+        let spaces = Space::ALL.into_iter().map(keyspace_name);
+        spaces.chain(self.has_pending().then_some(PENDING)).collect()
     }
 
     /// How much of the index is sorted in at once: as much as its write buffer would hold.
@@ -261,7 +272,7 @@ impl Frozen {
     }
 
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("{FIRST_LINE}\n");
+        let mut text = String::new();
         for (name, value) in self.lines() {
             writeln!(text, "{name} = {value}").expect("a string takes all text");
         }
@@ -284,11 +295,8 @@ impl Frozen {
         let damaged = |why: &str| {
             StorageError::Corrupt(format!("{} does not describe a store: {why}", path.display()))
         };
-        let Some(body) = text.strip_prefix(FIRST_LINE) else {
-            return Err(damaged("its first line is wrong"));
-        };
         let text_of = |name: &str| {
-            let mut pairs = body.lines().filter_map(|line| line.split_once(" = "));
+            let mut pairs = text.lines().filter_map(|line| line.split_once(" = "));
             pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
         };
         let number = |name: &str| -> Result<u64> {
@@ -320,6 +328,16 @@ impl Frozen {
         };
         let memtable_bytes = number("memtable-bytes")?;
         Ok(Frozen { format, lanes, memtable_bytes, index_memtable_times, table_bytes })
+    }
+}
+
+/// The name of a space's keyspace.
+pub(super) fn keyspace_name(space: Space) -> &'static str {
+    match space {
+        Space::Items => "items",
+        Space::Index => "index",
+        Space::Feed => "feed",
+        Space::Meta => "meta",
     }
 }
 
@@ -411,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_cut_or_foreign_file_is_damage() {
-        for text in ["", "something else", "partita embedded store\nformat = 1\nlanes = 2"] {
+        for text in ["", "something else", "format = 1\nlanes = 2"] {
             let parsed = Frozen::parse(text, Path::new("store"));
             assert!(matches!(parsed, Err(StorageError::Corrupt(_))), "{text:?}");
         }

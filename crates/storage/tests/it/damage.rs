@@ -132,21 +132,40 @@ fn a_lost_mark_is_refused() {
 }
 
 #[test]
-fn a_damaged_table_is_told_by_the_check_and_by_reads() {
+fn a_damaged_table_is_told_by_the_check_and_by_the_start() {
     let dir = unflushed();
     open(dir.path()).close().unwrap();
-    let tables = fs::read_dir(dir.path().join("lane-0/keyspaces/1/tables")).unwrap();
-    let table = tables.flatten().next().unwrap().path();
-    let mut bytes = fs::read(&table).unwrap();
-    let hit = bytes.windows(12).position(|window| window == b"the value of").unwrap();
-    bytes[hit + 3] ^= 0xff;
-    fs::write(&table, bytes).unwrap();
+    let table = table_of_items(dir.path());
+    damage(&table);
     let report = check(dir.path()).unwrap();
-    assert!(!report.problems.is_empty());
+    let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+    assert!(problem.starts_with(&format!("{} is damaged", table.display())), "{problem}");
+    let error = reopen(dir.path()).err().unwrap();
+    assert!(matches!(&error, StorageError::Corrupt(text) if text.contains(problem)), "{error}");
+}
+
+#[test]
+fn a_table_that_is_damaged_later_is_told_by_reads() {
+    let dir = unflushed();
+    open(dir.path()).close().unwrap();
     let store = open(dir.path());
+    damage(&table_of_items(dir.path()));
     let snapshot = store.snapshot(P).unwrap();
     let read = |number: u64| snapshot.get(Space::Items, &number.to_be_bytes());
     let failed =
         (1..=COMMITS).map(read).filter(|item| matches!(item, Err(StorageError::Corrupt(_))));
     assert!(failed.count() > 0);
+}
+
+fn table_of_items(dir: &Path) -> PathBuf {
+    let tables = fs::read_dir(dir.join("lane-0/keyspaces/1/tables")).unwrap();
+    tables.flatten().next().unwrap().path()
+}
+
+/// Changes a byte of the records, in place.
+fn damage(table: &Path) {
+    let mut bytes = fs::read(table).unwrap();
+    let hit = bytes.windows(12).position(|window| window == b"the value of").unwrap();
+    bytes[hit + 3] ^= 0xff;
+    fs::write(table, bytes).unwrap();
 }

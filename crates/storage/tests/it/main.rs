@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod dir;
 mod faults;
+mod inventory;
 mod kept;
 mod lifecycle;
 mod merges;
