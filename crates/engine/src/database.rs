@@ -13,7 +13,7 @@ use partita_model::{
     Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, MemoryBudget,
     NoThreads, Result, ScriptKind, Threads, limits,
 };
-use partita_storage::{Status, Store};
+use partita_storage::{Disk, Status, Store};
 
 use crate::access;
 use crate::catalog::{CatalogStore, Container, DefaultThroughput};
@@ -25,6 +25,7 @@ use crate::moves::Moves;
 use crate::op::{Op, Outcome, Reply};
 use crate::pricing;
 use crate::query::{PreparedQueries, ResultCache, Scheduler};
+use crate::reopen::Reopening;
 use crate::resources::fresh_etag;
 use crate::script_runtime::ScriptRuntime;
 use crate::throughput::{Budgets, ThroughputMode};
@@ -39,6 +40,7 @@ pub struct Database {
     /// Tells this database from others that are open on the same store.
     pub(crate) process: u64,
     pub(crate) jobs: Jobs,
+    pub(crate) reopening: Reopening,
     pub(crate) moves: Moves,
     pub(crate) left: LeftCommits,
     pub(crate) queries: QueryLog,
@@ -289,6 +291,7 @@ impl Database {
             settings,
             process,
             jobs: Jobs::default(),
+            reopening: Reopening::default(),
             moves,
             left: LeftCommits::default(),
             queries: QueryLog::default(),
@@ -373,6 +376,20 @@ impl Database {
             throughput: self.settings.throughput,
             store: self.store.status(),
         }
+    }
+
+    /// Looks how much room the store's disk has. To be called several times a second; whoever
+    /// maintains is woken if there is something to do about it.
+    pub fn look_at_disk(&self) {
+        self.store.look_at_disk();
+        if self.store.is_stopped() || self.store.is_full() {
+            self.jobs.ring();
+        }
+    }
+
+    /// What the last look at the store's disk saw, if it is on one and watched.
+    pub fn disk(&self) -> Option<Disk> {
+        self.store.disk()
     }
 
     /// Finishes what is under way and lets go of the store.

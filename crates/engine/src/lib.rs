@@ -39,6 +39,7 @@ mod op;
 mod pricing;
 mod query;
 mod record;
+mod reopen;
 mod resources;
 mod script_runtime;
 mod session;

@@ -3,7 +3,7 @@
 //! | Path | Answer |
 //! |---|---|
 //! | `/alive` | 200 while the process runs |
-//! | `/ready` | 200 if requests can be served; 503 while draining or after a failed write |
+//! | `/ready` | 200 if requests can be served, also when the disk is full, which it says; 503 while draining or after a failed write |
 //! | `/status` | JSON: version, uptime, connections, the store |
 //! | `/metrics` | counters in the OpenMetrics text format |
 //! | `/_compat` | JSON: what of the service's API is there |
@@ -29,6 +29,8 @@ use crate::telemetry::Telemetry;
 pub struct ServiceStatus {
     /// Can requests be served?
     pub ready: bool,
+    /// What is refused at the moment and why, in a few words without names.
+    pub trouble: Option<&'static str>,
     /// A JSON object with whatever is worth knowing: store, durability, counts.
     pub details: String,
 }
@@ -72,18 +74,23 @@ impl Endpoints {
     }
 
     fn ready(&self) -> Response {
-        let (status, text) = if self.shutdown.is_draining() {
-            (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
-        } else if (self.status)().ready {
-            (StatusCode::OK, "ready\n")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "the store is not healthy: see /status\n")
+        if self.shutdown.is_draining() {
+            return respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n");
+        }
+        let found = (self.status)();
+        let (status, text) = match (found.ready, found.trouble) {
+            (true, None) => (StatusCode::OK, "ready\n".to_owned()),
+            (true, Some(trouble)) => (StatusCode::OK, format!("ready, but {trouble}\n")),
+            (false, trouble) => {
+                let trouble = trouble.unwrap_or("the store is not healthy: see /status");
+                (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n"))
+            }
         };
         respond(status, TEXT, text)
     }
 
     fn status_json(&self) -> String {
-        let ServiceStatus { ready, details } = (self.status)();
+        let ServiceStatus { ready, details, .. } = (self.status)();
         let draining = self.shutdown.is_draining();
         let mut json = String::with_capacity(details.len() + 160);
         let written = write!(

@@ -36,6 +36,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Counts {
     sizes: AtomicU64,
     throttlings: AtomicU64,
+    disks: AtomicU64,
     undelivered: AtomicU64,
 }
 
@@ -52,6 +53,7 @@ impl Counts {
         let raised = vec![
             sample(AlertKind::LogicalPartitionSize, &self.sizes),
             sample(AlertKind::Throttling, &self.throttlings),
+            sample(AlertKind::Disk, &self.disks),
         ];
         let lost = vec![Sample { labels: Vec::new(), value: load(&self.undelivered) }];
         vec![
@@ -64,6 +66,7 @@ impl Counts {
         let counter = match kind {
             AlertKind::LogicalPartitionSize => &self.sizes,
             AlertKind::Throttling => &self.throttlings,
+            AlertKind::Disk => &self.disks,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -144,11 +147,15 @@ fn raise(alert: &Alert, counts: &Counts, queue: Option<&SyncSender<String>>, uni
 /// What is posted.
 fn body(alert: &Alert, unix_millis: u64) -> String {
     let key = alert.key.as_ref().and_then(|key| Value::parse(key.as_bytes()).ok());
+    let named = |text: &str| match alert.kind.is_of_partition() {
+        true => Value::from(text),
+        false => Value::Null,
+    };
     let body = Object::new()
         .with("alert", alert.kind.word())
-        .with("database", alert.database.as_str())
-        .with("container", alert.container.as_str())
-        .with("partition", alert.range_id.to_string())
+        .with("database", named(&alert.database))
+        .with("container", named(&alert.container))
+        .with("partition", named(&alert.range_id.to_string()))
         .with("key", key.unwrap_or(Value::Null))
         .with("share", alert.share)
         .with("message", alert.message.as_str())
@@ -219,6 +226,12 @@ mod tests {
     }
 
     #[test]
+    fn an_alert_about_the_disk_names_no_container() {
+        let expected = r#"{"alert":"disk","database":null,"container":null,"partition":null,"key":null,"share":0.85,"message":"full","unixMillis":5}"#;
+        assert_eq!(body(&some(AlertKind::Disk, None), 5), expected);
+    }
+
+    #[test]
     fn what_does_not_fit_the_queue_is_counted_and_nobody_waits() {
         let counts = Counts::default();
         let (queue, _waiting) = mpsc::sync_channel(1);
@@ -230,6 +243,6 @@ mod tests {
             .iter()
             .flat_map(|series| series.samples.iter().map(|sample| sample.value))
             .collect();
-        assert_eq!(numbers, [0.0, 3.0, 2.0]);
+        assert_eq!(numbers, [0.0, 3.0, 0.0, 2.0]);
     }
 }

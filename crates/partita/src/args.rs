@@ -339,6 +339,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
     pub(crate) cache_mb: Option<u64>,
 
+    /// What must be left on the disk of the data directory for new writes to be accepted, in MB: for
+    /// deletes, merges and recovery; half of it is held in a file [default: a twentieth of the file
+    /// system, 256 to 1024 MB, an eighth of a small one]
+    #[arg(
+        long,
+        env = "PARTITA_DISK_RESERVE_MB",
+        value_name = "MB",
+        value_parser = clap::value_parser!(u64).range(1..=1_048_576)
+    )]
+    pub(crate) disk_reserve_mb: Option<u64>,
+
     /// The account's default consistency
     #[arg(
         long,

@@ -12,7 +12,7 @@ use partita_engine::{
 };
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings, limits};
 use partita_nosql::Trust;
-use partita_storage::{Durability, EmbeddedSettings};
+use partita_storage::{DiskSettings, Durability, EmbeddedSettings};
 
 use crate::alerts;
 use crate::args::{
@@ -274,6 +274,10 @@ fn store(args: &ServeArgs, data_dir: Option<PathBuf>) -> Result<StoreConfig, Fai
             DurabilityKind::Sync => Durability::Sync,
             DurabilityKind::Relaxed => Durability::Relaxed,
         },
+        disk: Some(DiskSettings {
+            reserve_bytes: args.disk_reserve_mb.map(|megabytes| megabytes << 20),
+            ..DiskSettings::default()
+        }),
         ..EmbeddedSettings::default()
     };
     if let Some(megabytes) = args.cache_mb {

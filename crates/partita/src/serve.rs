@@ -29,6 +29,7 @@ use crate::alerts::{Counts, Watcher, WatcherSettings};
 use crate::banner::Banner;
 use crate::compat;
 use crate::config::{Config, StoreConfig};
+use crate::disk::{self, DiskWatcher};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::init;
 use crate::maintainer::Maintainer;
@@ -72,7 +73,11 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     }
     let served = Maintainer::start(&database).and_then(|maintainer| {
         let handed = Handed { clock: handed, entropy, controls };
-        let served = watch_and_serve(config, clock, &database, handed);
+        let served = DiskWatcher::start(&database).and_then(|disk| {
+            let served = watch_and_serve(config, clock, &database, handed);
+            disk.stop();
+            served
+        });
         maintainer.stop();
         served
     });
@@ -207,6 +212,8 @@ fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) ->
         let watched = Arc::clone(database);
         telemetry.add_source(Box::new(move || metrics::of_partitions(&watched)));
     }
+    let watched = Arc::clone(database);
+    telemetry.add_source(Box::new(move || disk::series(&watched)));
     let counted = Arc::clone(alerts);
     telemetry.add_source(Box::new(move || counted.series()));
     telemetry
@@ -275,7 +282,8 @@ fn status(database: &Database) -> ServiceStatus {
         ThroughputMode::Off => "off",
         ThroughputMode::Enforced => "enforced",
     };
-    let details = Object::new()
+    let trouble = disk::trouble(store);
+    let mut details = Object::new()
         .with("databases", count(status.databases))
         .with("containers", count(status.containers))
         .with("partitions", count(status.partitions))
@@ -286,8 +294,15 @@ fn status(database: &Database) -> ServiceStatus {
         .with("lanes", number(store.lanes))
         .with("disk_bytes", number(store.disk_bytes))
         .with("commits", number(store.commits))
-        .with("groups", number(store.groups));
-    ServiceStatus { ready: store.healthy, details: Value::from(details).to_json() }
+        .with("groups", number(store.groups))
+        .with("reopenings", number(store.reopenings));
+    if let Some(trouble) = trouble {
+        details = details.with("trouble", trouble);
+    }
+    if let Some(disk) = &store.disk {
+        details = details.with("disk", disk::details(disk));
+    }
+    ServiceStatus { ready: store.healthy, trouble, details: Value::from(details).to_json() }
 }
 
 fn warn_about_known_key(config: &Config) {

@@ -318,6 +318,11 @@ pub trait Store: Send + Sync {
     /// who has time; without that the store looks when it writes.
     fn look_at_disk(&self) {}
 
+    /// What the last look saw. None: the store is on no disk, or nobody watches it.
+    fn disk(&self) -> Option<Disk> {
+        None
+    }
+
     /// Whether a write failed, so that nothing is accepted before [`Store::reopen`].
     fn is_stopped(&self) -> bool {
         false

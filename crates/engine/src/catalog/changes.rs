@@ -153,6 +153,7 @@ impl Changes {
     }
 
     pub(super) fn delete(&mut self, key: RecordKey, lsn: Lsn) {
+        self.batch.frees = true;
         self.batch.expect_unchanged(Space::Meta, key.encode(), lsn);
         self.batch.delete(Space::Meta, key.encode());
         self.touched.push(key);

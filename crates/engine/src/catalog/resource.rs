@@ -163,6 +163,16 @@ impl Partition {
 }
 
 impl Container {
+    /// Takes over what is kept in memory of its partitions.
+    pub(super) fn inherit(&mut self, old: &Container) {
+        let filling = self.moves.iter_mut().flat_map(|under_way| &mut under_way.targets);
+        for partition in self.partitions.iter_mut().chain(filling) {
+            if let Some(known) = old.known_partitions().find(|p| p.id == partition.id) {
+                partition.inherit(known);
+            }
+        }
+    }
+
     /// The link by resource ids, `dbs/…/colls/…/`.
     pub fn self_link(&self) -> String {
         format!("dbs/{}/colls/{}/", self.database.rid, self.rid)

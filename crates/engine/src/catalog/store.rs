@@ -21,6 +21,7 @@
 //! Names are in the keys, so "there is one already" is an expectation on a key. The children
 //! counter lets the deletion of a database expect that no container appeared meanwhile.
 
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -88,6 +89,14 @@ pub(crate) struct Children {
     pub(crate) lsn: Option<Lsn>,
 }
 
+/// Partitions of a container that its record does not name any more.
+pub(crate) struct Unknown {
+    pub(crate) container: ContainerRid,
+    /// That of the container now; none if it is gone.
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) ids: Vec<PartitionId>,
+}
+
 /// Partition ids that are ours to give out.
 struct IdBlock {
     next: u64,
@@ -140,8 +149,11 @@ impl CatalogStore {
     pub(crate) async fn commit(&self, changes: Changes) -> std::result::Result<(), StorageError> {
         let committed = self.store.submit(CATALOG, changes.batch).await;
         if matches!(committed, Ok(_) | Err(StorageError::Conflict { .. })) {
-            self.refresh(&changes.touched)
-                .map_err(|error| StorageError::Corrupt(error.to_string()))?;
+            self.refresh(&changes.touched).map_err(|error| match error.kind {
+                // The store failed meanwhile: all of the copy is read when it is open again.
+                ErrorKind::Unavailable => StorageError::Poisoned(error.to_string()),
+                _ => StorageError::Corrupt(error.to_string()),
+            })?;
         }
         committed.map(|_| ())
     }
@@ -244,6 +256,37 @@ impl CatalogStore {
         Ok(())
     }
 
+    /// Reads all of it again: what became of commits whose end was unknown. Answers what the copy
+    /// knew and the store does not any more.
+    pub(crate) fn reload(&self) -> Result<Vec<Unknown>> {
+        let _order = lock(&self.refreshing);
+        let snapshot = self.store.snapshot(CATALOG)?;
+        let known = self.current.load_full();
+        let mut copy = load(&*snapshot, known.default_throughput)?;
+        let mut unknown = Vec::new();
+        for before in known.all_containers() {
+            let now = copy.container_by_rid(before.rid).cloned();
+            let ids: Vec<PartitionId> = before.partition_ids().collect();
+            let epoch = now.as_ref().map(|now| now.epoch);
+            let remaining: HashSet<PartitionId> =
+                now.iter().flat_map(|now| now.partition_ids()).collect();
+            if let Some(now) = now {
+                let mut now = Container::clone(&now);
+                now.inherit(before);
+                copy.insert_container(Arc::new(now));
+            }
+            let ids: Vec<PartitionId> =
+                ids.into_iter().filter(|id| !remaining.contains(id)).collect();
+            if !ids.is_empty() {
+                unknown.push(Unknown { container: before.rid, epoch, ids });
+            }
+            lock(&self.replaced).push(Arc::downgrade(before));
+        }
+        self.budgets.assign(self.clock.monotonic_nanos(), &copy, copy.all_containers());
+        self.current.store(Arc::new(copy));
+        Ok(unknown)
+    }
+
     /// Brings the copy of a container up to date.
     pub(crate) fn read_again(&self, container: &Container) -> Result<()> {
         self.refresh(&[container_key(container)])
@@ -331,12 +374,7 @@ fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Recor
     let Some(contents) = catalog.databases.get(&database) else { return Ok(()) };
     let mut container = codec::container(&contents.database, record)?;
     if let Some(old) = contents.containers.get(&container.rid) {
-        let filling = container.moves.iter_mut().flat_map(|under_way| &mut under_way.targets);
-        for partition in container.partitions.iter_mut().chain(filling) {
-            if let Some(known) = old.known_partitions().find(|p| p.id == partition.id) {
-                partition.inherit(known);
-            }
-        }
+        container.inherit(old);
     }
     catalog.insert_container(Arc::new(container));
     Ok(())
@@ -391,7 +429,7 @@ fn family(snapshot: &dyn Snapshot, tag: u8) -> Result<Vec<Entry>> {
 /// Partitions that no container knows are left over from a creation, deletion or move that was cut
 /// off.
 fn drop_orphans(store: &dyn Store, catalog: &Catalog) -> Result<()> {
-    let known: std::collections::HashSet<PartitionId> = catalog
+    let known: HashSet<PartitionId> = catalog
         .all_containers()
         .flat_map(|container| container.partition_ids())
         .chain([CATALOG])

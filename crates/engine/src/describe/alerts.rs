@@ -1,5 +1,5 @@
-//! What somebody should be told before it hurts: a logical partition that is nearly full, and a
-//! partition that turns many requests away.
+//! What somebody should be told before it hurts: a disk or a logical partition that is nearly full,
+//! and a partition that turns many requests away.
 //!
 //! Whoever calls [`Database::watch`] now and then keeps the [`Watch`] in between. An alert is
 //! raised once when a threshold is passed, and again only after things had become clearly better:
@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use partita_model::{ContainerRid, PartitionKeyHeader};
-use partita_storage::PartitionId;
+use partita_storage::{DiskLevel, PartitionId};
 
 use crate::catalog::{Catalog, Container, Partition};
 use crate::database::Database;
@@ -35,7 +35,7 @@ const REQUESTS_MIN: u64 = 100;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alert {
     pub kind: AlertKind,
-    /// The database's name.
+    /// The database's name. Of what is about all databases, names are empty.
     pub database: String,
     /// The container's name.
     pub container: String,
@@ -55,6 +55,8 @@ pub enum AlertKind {
     LogicalPartitionSize,
     /// A partition turns requests away.
     Throttling,
+    /// The disk is nearly full, or so full that writes are refused.
+    Disk,
 }
 
 impl AlertKind {
@@ -63,7 +65,13 @@ impl AlertKind {
         match self {
             AlertKind::LogicalPartitionSize => "logical_partition_size",
             AlertKind::Throttling => "throttling",
+            AlertKind::Disk => "disk",
         }
+    }
+
+    /// Whether it is about a partition, not about the whole server.
+    pub fn is_of_partition(self) -> bool {
+        self != AlertKind::Disk
     }
 }
 
@@ -73,6 +81,8 @@ pub struct Watch {
     /// Logical partitions that were reported.
     large: HashSet<(ContainerRid, String)>,
     partitions: HashMap<PartitionId, Seen>,
+    /// How full the disk was.
+    disk: DiskLevel,
 }
 
 /// A partition's counters when its window began.
@@ -89,7 +99,7 @@ impl Database {
     /// look.
     pub fn watch(&self, watch: &mut Watch) -> Vec<Alert> {
         let catalog = self.catalog.current();
-        let mut alerts = Vec::new();
+        let mut alerts: Vec<Alert> = self.watch_disk(watch).into_iter().collect();
         for container in catalog.all_containers() {
             for partition in &container.partitions {
                 alerts.extend(self.watch_throttling(watch, container, partition));
@@ -98,6 +108,37 @@ impl Database {
         }
         self.forget(watch, &catalog);
         alerts
+    }
+
+    /// Raised when the disk gets worse by a level. It was told in the log when it got better.
+    fn watch_disk(&self, watch: &mut Watch) -> Option<Alert> {
+        let disk = self.store.disk()?;
+        let before = std::mem::replace(&mut watch.disk, disk.level);
+        if disk.level <= before {
+            return None;
+        }
+        let what = match disk.level {
+            DiskLevel::Roomy | DiskLevel::High => {
+                "is getting full: when no more than the reserve is left, new writes will be \
+                 refused (507)"
+            }
+            DiskLevel::Full => "is full: new writes are refused (507), reads and deletes go on",
+            DiskLevel::Exhausted => "is full: writes and deletes are refused (507), reads go on",
+        };
+        let message = format!(
+            "the disk of the data directory {} {what}. {} of {} bytes are free and {} are held in \
+             reserve: delete data, remove other files, or make the disk larger",
+            disk.directory, disk.free_bytes, disk.total_bytes, disk.held_bytes
+        );
+        Some(Alert {
+            kind: AlertKind::Disk,
+            database: String::new(),
+            container: String::new(),
+            range_id: 0,
+            key: None,
+            share: disk.used_share(),
+            message,
+        })
     }
 
     fn watch_throttling(

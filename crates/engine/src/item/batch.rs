@@ -67,7 +67,7 @@ pub(super) fn build(
 ) -> Result<(Batch, Counts)> {
     // In the order of spaces, and nearly in that of keys: the store sorts a batch, which is little
     // work then.
-    let mut batch = Batch::new();
+    let mut batch = Batch { frees: way.new.is_none(), ..Batch::new() };
     let mut counts = Counts::default();
     way.expect(&mut batch);
     way.put_item(&mut batch);

@@ -116,6 +116,9 @@ impl Database {
         })
         .await;
         awaited.ticket = None;
+        if matches!(decided, Err(StorageError::Poisoned(_))) {
+            self.jobs.ring();
+        }
         let commit = decided?;
         self.committed(served, partition, commit, effects);
         Ok(commit)

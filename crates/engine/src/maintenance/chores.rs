@@ -152,6 +152,8 @@ impl Database {
         let Some(partition) = partition else { return Ok(Maintenance::Busy) };
         let began = self.clock.monotonic_nanos();
         let through = match &mut chore.what {
+            // Found again when there is room.
+            What::Trim(_) if self.store.is_full() => return Ok(Maintenance::Busy),
             What::Trim(trim) => self.trim_some(&container, partition, trim, budget).await,
             What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget).await,
         };

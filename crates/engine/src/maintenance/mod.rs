@@ -8,7 +8,8 @@
 //! The jobs are, in the order of their urgency: moving items between partitions (`moves/`),
 //! indexing items anew after a change of the policy (`reindex.rs`), and chores that come up with
 //! time (`chores.rs`): trimming the feed (`trim.rs`), removing expired items (`expire.rs`). How
-//! much of the time they may take is in `pace.rs`.
+//! much of the time they may take is in `pace.rs`. On a full disk only what frees space is done. A
+//! store that stopped comes before all of that (`reopen.rs`).
 
 mod chores;
 mod expire;
@@ -115,6 +116,9 @@ impl Database {
     /// off: what it had begun is found again.
     pub async fn maintain_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let Some(_turn) = self.jobs.turn() else { return Ok(Maintenance::Blocked) };
+        if self.store.is_stopped() {
+            return Ok(self.reopen_store());
+        }
         let begun = self.clock.monotonic_nanos();
         match self.take_step(budget).await {
             Ok(Maintenance::Busy) => Ok(self.busy_since(begun)),
@@ -124,6 +128,9 @@ impl Database {
 
     async fn take_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let is_decided = !self.note_left_commits();
+        if self.store.is_full() {
+            return self.make_room(budget, is_decided).await;
+        }
         let mut result = self.move_some(budget).await;
         if matches!(result, Ok(Maintenance::Busy)) {
             return result;
@@ -145,6 +152,17 @@ impl Database {
             Ok(Maintenance::Idle) if is_decided => result,
             Ok(Maintenance::Idle) => result.and(Ok(Maintenance::Blocked)),
             tidied => result.and(tidied),
+        }
+    }
+
+    /// On a full disk only what gives space back is done: moves and reindexing wait, and so does
+    /// trimming, which writes before anything is freed.
+    async fn make_room(&self, budget: &MaintenanceBudget, is_decided: bool) -> Result<Maintenance> {
+        self.drop_retired()?;
+        self.store.free_dropped()?;
+        match self.tidy_some(budget).await {
+            Ok(Maintenance::Idle) if !is_decided => Ok(Maintenance::Blocked),
+            tidied => tidied,
         }
     }
 

@@ -125,6 +125,15 @@ impl Moves {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Partitions of a container that are none of it from this epoch on: they are dropped when no
+    /// operation knows it as it was.
+    pub(crate) fn retire(&self, container: ContainerRid, epoch: Epoch, ids: Vec<PartitionId>) {
+        let mut retired = self.retired();
+        if !retired.iter().any(|old| old.ids == ids) {
+            retired.push(Retired { container, epoch, ids });
+        }
+    }
+
     /// Asks for a look at what should be split.
     pub(crate) fn ask_for_a_look(&self) {
         self.look.store(true, Ordering::Release);
@@ -233,7 +242,7 @@ impl Database {
     }
 
     /// Drops sources of moves that are done, unless an operation under way may still read them.
-    fn drop_retired(&self) -> Result<Maintenance> {
+    pub(crate) fn drop_retired(&self) -> Result<Maintenance> {
         let retired = self.moves.retired().clone();
         let mut result = Maintenance::Idle;
         for old in retired {

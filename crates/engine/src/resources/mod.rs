@@ -61,6 +61,9 @@ impl Database {
         if let Err(error) = self.store.drop_partitions(partitions) {
             tracing::warn!(%error, "partitions are left over until the next start");
         }
+        if self.store.is_full() {
+            self.jobs.ring();
+        }
     }
 
     /// The same after a change that would have referred to them failed. If that was the store's

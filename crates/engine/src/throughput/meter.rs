@@ -205,6 +205,11 @@ impl Meter {
         Ok(bytes)
     }
 
+    /// The partition's bytes may not be what is known: they are looked up when they are asked for.
+    pub(crate) fn forget_bytes(&self) {
+        self.bytes.store(UNKNOWN, Ordering::Relaxed);
+    }
+
     /// A commit has changed the partition's bytes.
     pub(crate) fn grow(&self, delta: i64) {
         let grown = |bytes: i64| (bytes != UNKNOWN).then(|| bytes.saturating_add(delta).max(0));

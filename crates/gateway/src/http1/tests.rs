@@ -107,7 +107,7 @@ fn origin() -> Origin {
         started,
         certificate_pem: Bytes::new(),
         telemetry: Arc::clone(&telemetry),
-        status: Arc::new(|| ServiceStatus { ready: true, details: "{}".into() }),
+        status: Arc::new(|| ServiceStatus { ready: true, trouble: None, details: "{}".into() }),
         compat: Bytes::new(),
         shutdown: Shutdown::new(),
     };

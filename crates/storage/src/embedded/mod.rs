@@ -65,7 +65,7 @@ pub use disk::{Capacity, DiskProbe, DiskSettings, SystemDisk};
 pub use settings::{Durability, EmbeddedSettings};
 
 use crate::contract::{
-    Batch, DiskLevel, PartitionId, Result, Snapshot, Space, Status, Store, Ticket,
+    Batch, Disk, DiskLevel, PartitionId, Result, Snapshot, Space, Status, Store, Ticket,
 };
 use crate::error::StorageError;
 use crate::prepared::{Entries, Prepared};
@@ -391,6 +391,10 @@ impl Store for EmbeddedStore {
         let unwritten = |lane: &Arc<Lane>| (lane.index, lane.unwritten_bytes());
         let unwritten: Vec<_> = self.lanes.iter().map(unwritten).collect();
         self.disk.look_around(&unwritten);
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        self.disk.status()
     }
 
     fn is_stopped(&self) -> bool {

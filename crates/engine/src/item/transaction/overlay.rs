@@ -183,7 +183,7 @@ impl Overlay {
 
     /// All of it as one batch.
     pub(super) fn into_batch(self) -> Batch {
-        let mut batch = Batch::new();
+        let mut batch = Batch { frees: self.only_deletes(), ..Batch::new() };
         for ((space, key), lsn) in self.seen {
             match lsn {
                 Some(lsn) => batch.expect_unchanged(space, key.into(), lsn),
@@ -199,6 +199,13 @@ impl Overlay {
             batch.log(feed::ordinal(position), value);
         }
         batch
+    }
+
+    /// Whether items go and none comes or changes.
+    fn only_deletes(&self) -> bool {
+        let mut items = self.written.iter().filter(|((space, _), _)| *space == Space::Items);
+        let mut changes = items.by_ref().map(|(_, value)| value.is_none()).peekable();
+        changes.peek().is_some() && changes.all(|is_gone| is_gone)
     }
 
     /// A record of the store as the transaction sees it.
