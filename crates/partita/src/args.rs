@@ -410,6 +410,18 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) split_seconds_min: u64,
 
+    /// How long a query may take at most, in seconds. One that is not done by then ends with 408,
+    /// and is charged for what it did. A request may set a lower limit for itself with the header
+    /// x-partita-query-seconds-max
+    #[arg(
+        long,
+        env = "PARTITA_QUERY_SECONDS_MAX",
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    pub(crate) query_seconds_max: u64,
+
     /// For how many minutes the change feed keeps all versions and deletes of containers whose
     /// changeFeedPolicy does not say it; 0: not at all
     #[arg(

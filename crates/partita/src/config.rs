@@ -190,11 +190,14 @@ fn query(args: &ServeArgs) -> QuerySettings {
     let usual = QuerySettings::default();
     let cache_bytes = args.cache_mb.unwrap_or_default().saturating_mul(1024 * 1024);
     let part = usize::try_from(cache_bytes / 8 * RESULT_CACHE_EIGHTHS).unwrap_or(usize::MAX);
-    QuerySettings {
+    let millis_max = args.query_seconds_max.saturating_mul(1_000);
+    let usual = QuerySettings {
         parallelism: parallelism(),
         cache_bytes_max: part.max(usual.cache_bytes_max),
+        whole_millis_max: millis_max,
         ..usual
-    }
+    };
+    usual.limited(millis_max)
 }
 
 /// A URL without a path, with a slash at its end as SDKs want it.

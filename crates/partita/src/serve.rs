@@ -22,6 +22,7 @@ use partita_gateway::{
 use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
+use rustix::process::nice;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::access::renewal;
