@@ -25,6 +25,8 @@ mod body;
 mod connection;
 mod door;
 mod endpoints;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod head;
 mod http;
 mod http1;
