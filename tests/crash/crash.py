@@ -11,13 +11,17 @@ was deleted may be back, and a write that was cut off must be there wholly or no
 - the counter is at least the acknowledged increments, at most these and the unanswered ones;
 - the unique-key index agrees with the items: the value of an item that exists is taken, the value of
   one that is gone is free;
-- a reader of the change feed that is cut off with the server and goes on from where it wrote down that
-  it was has been told every item as it is, and changes of one partition key in their order.
+- readers of the change feed that are cut off with the server and go on from where they wrote down that
+  they were have been told every item as it is, changes of one partition key in their order, and none
+  twice but after a cut (follower.py).
 
 Meanwhile partitions are split and merged, so that cuts fall into every state of a move.
 
 Half of the items live in a container of one partition, half in one of five. A seed repeats the choice of
 operations and cuts (not the timing of the machine): crash.py --seed N. Standard library only.
+
+`tests/crash/run --cuts 1000` takes some 20 minutes on two idle cores. A line tells of every cut, and
+the last one of all.
 """
 
 import argparse
@@ -214,8 +218,9 @@ def verify(port, items, tally, followers):
     for name in CONTAINERS:
         container = Container(client, DATABASE, name)
         found = {item["id"]: strip(item) for item in container.list()}
-        followers[name].restart()
-        followers[name].finish(client, found.values())
+        for follower in (follower for follower in followers if follower.container == name):
+            follower.restart()
+            follower.finish(client, found.values())
         counted = found.pop(COUNTER["id"])["n"]
         sent, acknowledged = tally[name]["sent"], tally[name]["acknowledged"]
         assert acknowledged <= counted <= sent, f"{name}: {acknowledged} ≤ {counted} ≤ {sent}"
@@ -280,17 +285,19 @@ def run(server, cuts, rng):
     items = make_items(rng)
     tally = {name: {"sent": 0, "acknowledged": 0} for name in CONTAINERS}
     tally["lock"] = threading.Lock()
-    followers = {
-        name: Follower(DATABASE, name, random.Random(rng.random())) for name in CONTAINERS
-    }
-    written = moves = 0
-    for cut in range(1, cuts + 1):
+    followers = [
+        Follower(DATABASE, name, random.Random(rng.random()), whole)
+        for name in CONTAINERS
+        for whole in (False, True)
+    ]
+    totals = Totals(cuts)
+    for _ in range(cuts):
         own = [items[w * ITEMS_PER_WRITER:(w + 1) * ITEMS_PER_WRITER] for w in range(WRITERS)]
         writers = [
             Writer(server.port, mine, tally, random.Random(rng.random())) for mine in own
         ]
         mover = Mover(server.port, random.Random(rng.random()))
-        readers = [FollowerThread(server.port, follower, GONE) for follower in followers.values()]
+        readers = [FollowerThread(server.port, follower, GONE) for follower in followers]
         threads = [*writers, mover, *readers]
         for thread in threads:
             thread.start()
@@ -299,21 +306,46 @@ def run(server, cuts, rng):
         for thread in threads:
             thread.join()
             assert thread.surprise is None, thread.surprise
-        moves += mover.count
         begun = time.monotonic()
         server.start()
         ready = time.monotonic() - begun
         verify(server.port, items, tally, followers)
         verify_unique_index(server.port, items, rng, 20)
-        written += sum(writer.count for writer in writers)
-        print(f"cut {cut}: {written} acknowledged writes and {moves} moves so far, "
-              f"ready after {ready * 1000:.0f} ms", flush=True)
-    told = {name: follower.count for name, follower in followers.items()}
-    assert all(told.values()), f"the change feed told {told}"
+        totals.count(sum(writer.count for writer in writers), mover.count, ready)
+    totals.told = sum(follower.count for follower in followers)
+    assert all(follower.count for follower in followers), "a reader of the change feed saw nothing"
     verify_unique_index(server.port, items, rng, len(items))
-    assert moves > 0, "no partition was ever split"
+    assert totals.moves > 0, "no partition was ever split"
     server.stop()
-    return written
+    return totals
+
+
+class Totals:
+    """What all cuts together did, told as it goes."""
+
+    def __init__(self, cuts):
+        self.cuts, self.cut = cuts, 0
+        self.written = self.moves = self.told = 0
+        self.slowest = 0.0
+        self.begun = time.monotonic()
+
+    def count(self, written, moves, ready):
+        self.cut += 1
+        self.written += written
+        self.moves += moves
+        self.slowest = max(self.slowest, ready)
+        minutes = (time.monotonic() - self.begun) / 60
+        left = minutes / self.cut * (self.cuts - self.cut)
+        print(f"cut {self.cut} of {self.cuts}: {self.written} acknowledged writes and {self.moves} "
+              f"moves so far, none lost, ready after {ready * 1000:.0f} ms, {minutes:.1f} minutes, "
+              f"about {left:.1f} to go", flush=True)
+
+    def summary(self, seed):
+        minutes = (time.monotonic() - self.begun) / 60
+        return (f"crash: {self.cut} cuts, {self.written} acknowledged writes, 0 lost; "
+                f"{self.moves} splits and merges begun, {self.told} changes told by the feed, none "
+                f"missing and none twice; slowest start {self.slowest * 1000:.0f} ms; "
+                f"{minutes:.1f} minutes, seed {seed}")
 
 
 def check_store(binary, data):
@@ -321,9 +353,15 @@ def check_store(binary, data):
     subprocess.run([binary, "check", "--data-dir", data], check=True)
 
 
+def at_least_one(text):
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("at least one")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cuts", type=int, default=50)
+    parser.add_argument("--cuts", type=at_least_one, default=50, help="how often (50)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     binary = os.environ["PARTITA_BINARY"]
@@ -332,7 +370,7 @@ def main():
     with open(os.path.join(work, "server.log"), "w") as log:
         server = Server(binary, os.path.join(work, "data"), log)
         try:
-            written = run(server, options.cuts, random.Random(options.seed))
+            totals = run(server, options.cuts, random.Random(options.seed))
         except BaseException:
             if server.process is not None and server.process.poll() is None:
                 server.kill()
@@ -340,7 +378,7 @@ def main():
             raise
     check_store(binary, os.path.join(work, "data"))
     shutil.rmtree(work)
-    print(f"crash: {options.cuts} cuts, {written} acknowledged writes, none lost")
+    print(totals.summary(options.seed))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""A reader of the change feed that is interrupted at random, as SDKs read it.
+"""A reader of the change feed that is interrupted at random.
 
-It keeps a place (an ETag) for each part of the container's hash range. When a partition is gone, it
-asks which ones there are and goes on in these, with the places that it has: parts are divided, and
-never joined. Now and then it writes down where it is. After a cut it goes on from there, so it sees
-some changes again.
+One reads as SDKs do: it keeps a place (an ETag) for each part of the container's hash range. When a
+partition is gone, it asks which ones there are and goes on in these, with the places that it has:
+parts are divided, and never joined. Another one asks for the whole container at once, and keeps the
+one ETag that it gets. Now and then both write down where they are. After a cut they go on from there,
+so they see some changes again.
 
-It checks that changes of one partition key come in the order of their LSNs, and knows the last
-version of each item that it was told.
+They check that changes of one partition key come in the order of their LSNs, that no change comes
+twice but after a cut, whatever was split and merged meanwhile, and know the last version of each item
+that they were told.
 """
 
 import copy
@@ -21,9 +23,11 @@ NOT_MODIFIED = 304
 class Follower:
     """What a reader of one container knows. Lives longer than any server."""
 
-    def __init__(self, database, container, rng):
+    def __init__(self, database, container, rng, whole=False):
         self.database, self.container, self.rng = database, container, rng
+        self.whole = whole
         self.parts = [{"min": "", "max": "FF", "etag": None}]
+        # The last LSN that was told of each partition key and of each item.
         self.lsns = {}
         self.seen = {}
         self.count = 0
@@ -36,8 +40,9 @@ class Follower:
 
     def round(self, client):
         """Reads a page of every part; whether there was anything."""
-        ranges = self.ranges(client)
-        self.parts = [piece for part in self.parts for piece in pieces(part, ranges)]
+        if not self.whole:
+            ranges = self.ranges(client)
+            self.parts = [piece for part in self.parts for piece in pieces(part, ranges)]
         anything = False
         for part in self.parts:
             anything |= self.page(client, part)
@@ -56,11 +61,14 @@ class Follower:
         headers = {
             "A-IM": "Incremental Feed",
             "x-ms-max-item-count": str(self.rng.randrange(1, 40)),
-            "x-ms-documentdb-partitionkeyrangeid": part["id"],
-            "x-ms-read-key-type": "EffectivePartitionKeyRange",
-            "x-ms-start-epk": part["min"],
-            "x-ms-end-epk": part["max"],
         }
+        if not self.whole:
+            headers |= {
+                "x-ms-documentdb-partitionkeyrangeid": part["id"],
+                "x-ms-read-key-type": "EffectivePartitionKeyRange",
+                "x-ms-start-epk": part["min"],
+                "x-ms-end-epk": part["max"],
+            }
         if part["etag"]:
             headers["If-None-Match"] = part["etag"]
         answer = client.send("GET", "docs", f"{link}/docs", link, **headers)
@@ -74,9 +82,13 @@ class Follower:
         return answer.status == 200
 
     def take(self, item):
-        before, lsn = self.lsns.get(item["pk"], 0), item["_lsn"]
+        key, lsn = ("key", item["pk"]), item["_lsn"]
+        before = self.lsns.get(key, 0)
         assert before <= lsn, f"{self.container}: {item['id']} at {lsn} came after {before}"
-        self.lsns[item["pk"]] = lsn
+        name = ("item", item["pk"], item["id"])
+        told = self.lsns.get(name, 0)
+        assert told < lsn, f"{self.container}: {item['id']} at {lsn} came again after {told}"
+        self.lsns[key] = self.lsns[name] = lsn
         self.seen[item["id"]] = {k: v for k, v in item.items() if not k.startswith("_")}
         self.count += 1
 

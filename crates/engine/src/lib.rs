@@ -29,6 +29,8 @@ mod context;
 mod database;
 mod describe;
 mod feed;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod index;
 mod item;
 mod keys;

@@ -26,6 +26,8 @@ mod body;
 mod connection;
 mod door;
 mod endpoints;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod head;
 mod http;
 mod http1;

@@ -97,7 +97,7 @@ impl<'a> Address<'a> {
         }
     }
 
-    fn of_path(path: &'a str) -> Address<'a> {
+    pub(crate) fn of_path(path: &'a str) -> Address<'a> {
         Address { path, query: None, segments: Segments::split(path) }
     }
 

@@ -35,7 +35,7 @@ impl Issuer<'_> {
     /// none to give.
     pub(crate) fn with_token(self, permission: &Permission, seconds: u64) -> Value {
         let ends = self.clock.unix_millis() / 1_000 + seconds;
-        let token = self.keys.issue_token(&write(permission), ends);
+        let token = self.keys.issue_token(&write_permission(permission), ends);
         match (permission.to_value(), token) {
             (Value::Object(body), Some(token)) => Value::from(body.with("_token", token)),
             (body, _) => body,
@@ -43,13 +43,18 @@ impl Issuer<'_> {
     }
 }
 
-fn write(permission: &Permission) -> Vec<u8> {
-    let Target { owner, item, script, partition_key } = &permission.target;
-    let mode = match permission.mode {
+fn write_permission(permission: &Permission) -> Vec<u8> {
+    let Permission { rid, mode, target, .. } = permission;
+    write(*rid, *mode, target)
+}
+
+pub(crate) fn write(permission: PermissionRid, mode: PermissionMode, target: &Target) -> Vec<u8> {
+    let Target { owner, item, script, partition_key } = target;
+    let mode = match mode {
         PermissionMode::Read => "read",
         PermissionMode::All => "all",
     };
-    let mut grant = Object::new().with(PERMISSION, permission.rid.to_string()).with(MODE, mode);
+    let mut grant = Object::new().with(PERMISSION, permission.to_string()).with(MODE, mode);
     match owner {
         Owner::Known(rid) => grant.insert(CONTAINER, rid.to_string()),
         Owner::Named { database, name } => {

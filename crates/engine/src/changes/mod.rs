@@ -22,6 +22,8 @@
 //! A reader who wants to wait at the end of the feed gets something to wait with (`bell.rs`).
 
 mod bell;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod page;
 mod position;
 mod sieve;

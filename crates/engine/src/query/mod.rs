@@ -17,6 +17,8 @@
 mod cache;
 mod compact;
 mod cursor;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod leaf;
 mod leaves;
 mod page;

@@ -239,7 +239,7 @@ fn put_progress(out: &mut Vec<u8>, progress: &Progress) {
     }
 }
 
-fn read_progress(input: &mut Input<'_>) -> Option<Progress> {
+pub(super) fn read_progress(input: &mut Input<'_>) -> Option<Progress> {
     let (delivered, skipped, started_ticks) = read_counts(input)?;
     let cursor = match input.byte()? {
         SPREAD => {

@@ -15,8 +15,8 @@
 
 mod body;
 mod parse;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod tests;
 mod write;
 
 use std::future::{Future, poll_fn};

@@ -1,5 +1,8 @@
 //! The same bytes get the same answers, however they arrive.
 
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
