@@ -67,10 +67,8 @@ impl Turns {
 
     /// Somebody has had a processor for so long.
     pub(super) fn charge(&mut self, share: Share, nanos: u64) {
-        for had in [self.credentials.get_mut(&share.credential), self.shares.get_mut(&share)] {
-            if let Some(had) = had {
-                had.nanos += nanos;
-            }
+        let had = [self.credentials.get_mut(&share.credential), self.shares.get_mut(&share)];
+        had.into_iter().flatten().for_each(|had| had.nanos += nanos);
         }
     }
 
