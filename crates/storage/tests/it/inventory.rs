@@ -252,6 +252,24 @@ fn what_is_new_or_has_another_number_is_refused() {
 }
 
 #[test]
+fn what_a_crash_leaves_behind_is_no_damage() {
+    let sound = sound(true);
+    for name in [
+        "STORE.new",
+        "lane-0.unreadable-journal.new",
+        "lane-0/LANE.new",
+        "lane-0/keyspaces/1/KEYSPACE.new",
+        "lane-0/keyspaces/1/.tmpAbCdEf",
+        "lane-0/keyspaces/1/v99",
+        "lane-0/keyspaces/1/tables/99",
+    ] {
+        let what = format!("{name} was left behind");
+        let add = |dir: &Path| fs::write(dir.join(name), "half").is_ok();
+        assert_eq!(try_out(sound.path(), &what, add), Some(false), "{what}");
+    }
+}
+
+#[test]
 fn directories_that_change_places_are_noticed() {
     let sound = sound(true);
     let exchange = |a: &'static str, b: &'static str| {
