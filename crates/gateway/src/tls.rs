@@ -147,6 +147,8 @@ fn open_shared(directory: &Path, names: &[String], now: u64) -> Result<Certifica
             drop(fs::remove_dir_all(directory));
             drop(fs::rename(&own, directory));
         }
+        // Who cannot do so has the certificate all the same, until the power fails.
+        drop(sync_names_beside(directory));
     });
     drop(fs::remove_dir_all(&own));
     moved?;
@@ -198,6 +200,7 @@ fn make_kept(directory: &Path, names: &[String], now: u64) -> Result<Certificate
     let pair = Pair::make(names, now)?;
     let failed = |source| TlsError::Write { path: directory.to_path_buf(), source };
     fs::create_dir_all(directory).map_err(failed)?;
+    sync_names_beside(directory).map_err(failed)?;
     // The key first: a crash in between leaves a pair that does not fit, and is made anew.
     write_file(&key_path, &pair.key, 0o600)?;
     write_file(&certificate_path, &pair.certificate, 0o644)?;
@@ -313,6 +316,15 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(path).map_err(|source| TlsError::Read { path: path.to_path_buf(), source })
 }
 
+/// Makes the names in a file's directory outlast a loss of power: clients trust a certificate that
+/// they were shown, and shall not be shown another one afterwards.
+fn sync_names_beside(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(directory) if cfg!(unix) => fs::File::open(directory)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file beside its place, then moves it there: it is never seen half-written.
 fn write_file(path: &Path, content: &[u8], mode: u32) -> Result<(), TlsError> {
     let beside = path.with_extension("new");
@@ -330,7 +342,8 @@ fn write_file(path: &Path, content: &[u8], mode: u32) -> Result<(), TlsError> {
         let mut file = options.open(&beside)?;
         file.write_all(content)?;
         file.sync_all()?;
-        fs::rename(&beside, path)
+        fs::rename(&beside, path)?;
+        sync_names_beside(path)
     };
     write().map_err(|source| TlsError::Write { path: path.to_path_buf(), source })
 }

@@ -68,5 +68,11 @@ pub(crate) fn write_secret(file: &Path, contents: &[u8]) -> io::Result<()> {
     let mut written = options.open(&draft)?;
     written.write_all(contents)?;
     written.sync_all()?;
-    fs::rename(&draft, file)
+    fs::rename(&draft, file)?;
+    // The new name must outlast a loss of power, too: clients are given the new key now.
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
+    match cfg!(unix) {
+        true => fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all(),
+        false => Ok(()),
+    }
 }

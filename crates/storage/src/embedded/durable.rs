@@ -11,10 +11,13 @@ use std::path::{Path, PathBuf};
 use super::directory::failed;
 use crate::contract::Result;
 
+/// What the name of a file ends with that is to become another one.
+pub(super) const DRAFT: &str = ".new";
+
 /// Writes a file so that there is, whatever happens, either what was there before or all of this.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
+    name.push(DRAFT);
     let draft = path.with_file_name(name);
     let written = || {
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&draft)?;

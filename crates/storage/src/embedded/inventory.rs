@@ -9,7 +9,7 @@
 //! new came from elsewhere. Both are told, and nothing is opened or changed.
 //!
 //! What crashes do leave behind, and what is therefore no damage: tables that no list names, lists
-//! of versions that are not the current one, drafts (`.tmp…`).
+//! of versions that are not the current one, drafts (`.tmp…`, `….new`).
 //!
 //! **Which bytes are read.** Small files are read whole, and of tables, beginning with the smallest,
 //! as much as takes no time that anybody would notice at a start ([`Depth::Start`]); all of them for
@@ -22,6 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::directory::{Directory, failed};
+use super::durable;
 use super::engine_files::{Table, read_version};
 use super::journal;
 use super::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Manifest, Owner};
@@ -108,7 +109,9 @@ impl Inventory {
     fn look_at_top(&mut self, directory: &Directory, manifest: &Manifest) -> Result<()> {
         let lanes = manifest.frozen.lanes;
         for (name, path) in list(directory.path())? {
-            let Some(rest) = name.strip_prefix("lane-") else { continue };
+            let Some(rest) = name.strip_prefix("lane-").filter(|_| !is_draft(&name)) else {
+                continue;
+            };
             let (number, kind) = rest.split_once('.').map_or((rest, ""), |(n, kind)| (n, kind));
             let is_known = matches!(kind, "" | "mark" | "unreadable-journal");
             if !is_known || canonical(number).is_none_or(|lane| lane >= lanes as u64) {
@@ -126,7 +129,7 @@ impl Inventory {
             match journal {
                 Some(number) => drop(journals.insert(number)),
                 None if matches!(name.as_str(), "lock" | "version" | "keyspaces" | LANE_BADGE) => {}
-                None if name.starts_with('.') => {}
+                None if is_draft(name) => {}
                 None => self.foreign(path),
             }
         }
@@ -190,7 +193,7 @@ impl Inventory {
         for (name, path) in list(keyspace)? {
             let is_version = name.strip_prefix('v').and_then(canonical).is_some();
             let is_known = matches!(name.as_str(), "current" | "tables" | KEYSPACE_BADGE);
-            if !is_version && !is_known && !name.starts_with('.') {
+            if !is_version && !is_known && !is_draft(&name) {
                 self.foreign(&path);
             }
         }
@@ -253,6 +256,11 @@ impl Inventory {
         }
         Ok(())
     }
+}
+
+/// What the engine and we call a file that is to become another one; a crash leaves it.
+fn is_draft(name: &str) -> bool {
+    name.starts_with('.') || name.ends_with(durable::DRAFT)
 }
 
 /// A number as it is written in names: without signs or leading zeros.

@@ -15,15 +15,21 @@
 //!
 //! Keys belong to partitions, and these to lanes, so a journal of another lane is noticed.
 //!
-//! Numbers are little-endian. Checksums are the engine's business: a batch that has the right shape
-//! and a wrong sum makes the engine refuse to open, without cutting anything. The sequence in the
-//! batch's head is covered by no checksum at all; that it must grow is checked here.
+//! Numbers are little-endian. The checksum is XXH3 with 64 bits, of the items. The sequence in the
+//! batch's head is covered by none; that it must grow is checked here.
+//!
+//! **A torn end.** A disk may have any of the sectors of a write that was not synced when the power
+//! went. So the last batch may have the right shape and a wrong sum, which the engine would refuse
+//! for ever. If nothing follows it and the mark does not say that it was acknowledged, it is such a
+//! write and is cut off ([`Findings::cut`]); else it is damage.
 //!
 //! This knows a private format of the engine, whose version is pinned for that and other reasons.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::Xxh3;
 
 use super::directory::failed;
 use super::keys::{Family, SYSTEM, group_key, partition_of};
@@ -55,14 +61,25 @@ pub(super) struct Findings {
 pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings> {
     let mut findings = Findings::default();
     let expected = Expected { lane, lanes };
+    let mut wrong_sum: Option<(PathBuf, u64)> = None;
     for path in journals(path)? {
         let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut walk = Walk { reader, position: 0, expected };
+        let mut walk = Walk { reader, position: 0, expected, sum: Xxh3::new() };
         loop {
             let start = walk.position;
             match walk.batch() {
                 Ok(Some(batch)) => {
+                    if let Some((path, position)) = &wrong_sum {
+                        return Err(StorageError::Corrupt(format!(
+                            "{} has a wrong checksum at byte {position}",
+                            path.display()
+                        )));
+                    }
+                    if !batch.is_whole {
+                        wrong_sum = Some((path.clone(), start));
+                        continue;
+                    }
                     if let Some(other) = batch.foreign {
                         return Err(StorageError::Corrupt(format!(
                             "{} has a record of {other:?} at byte {start}, which belongs to \
@@ -81,6 +98,8 @@ pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings
             }
         }
     }
+    // Whatever follows it in its file is unreadable too.
+    findings.unreadable = wrong_sum.or(findings.unreadable);
     Ok(findings)
 }
 
@@ -112,6 +131,22 @@ impl Findings {
         self.last_sequence = batch.sequence;
         self.batches += 1;
         Ok(())
+    }
+
+    /// Cuts off what cannot be read, after it was compared with what was acknowledged.
+    pub(super) fn cut(&self) -> Result<()> {
+        let Some((path, position)) = &self.unreadable else { return Ok(()) };
+        tracing::info!(
+            journal = %path.display(),
+            position,
+            "a write that was under way when the process or the machine ended is cut off"
+        );
+        let cut = || {
+            let file = OpenOptions::new().write(true).open(path)?;
+            file.set_len(*position)?;
+            file.sync_all()
+        };
+        cut().map_err(|error| failed("cut", path, &error))
     }
 
     /// Compares with what was acknowledged. Journals without a group say nothing: all of them may
@@ -167,6 +202,8 @@ fn journals(lane: &Path) -> Result<Vec<PathBuf>> {
 struct Batch {
     group: u64,
     sequence: u64,
+    /// Its checksum is right.
+    is_whole: bool,
     /// A partition of another lane.
     foreign: Option<PartitionId>,
 }
@@ -196,6 +233,8 @@ struct Walk<R> {
     reader: R,
     position: u64,
     expected: Expected,
+    /// Of what was read since the last batch's head.
+    sum: Xxh3,
 }
 
 impl<R: BufRead> Walk<R> {
@@ -207,6 +246,7 @@ impl<R: BufRead> Walk<R> {
         self.expect(&[1])?;
         let items = u32::from_le_bytes(self.array()?);
         let sequence = u64::from_le_bytes(self.array()?);
+        self.sum.reset();
         let (mut group, mut foreign) = (None, None);
         for item in 0..items {
             match self.item(item == 0)? {
@@ -214,11 +254,12 @@ impl<R: BufRead> Walk<R> {
                 Item::Record(other) => foreign = foreign.or(other),
             }
         }
+        let sum = self.sum.digest();
         self.expect(&[3])?;
-        self.skip(8)?;
+        let is_whole = u64::from_le_bytes(self.array()?) == sum;
         self.expect(TRAILER)?;
         let group = group.ok_or_else(|| wrong("a batch does not begin with its group number"))?;
-        Ok(Some(Batch { group, sequence, foreign }))
+        Ok(Some(Batch { group, sequence, is_whole, foreign }))
     }
 
     /// Skips an item but for its key; reads it if it must be the group number.
@@ -254,6 +295,7 @@ impl<R: BufRead> Walk<R> {
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.reader.read_exact(bytes)?;
+        self.sum.update(bytes);
         self.position += bytes.len() as u64;
         Ok(())
     }
@@ -267,10 +309,21 @@ impl<R: BufRead> Walk<R> {
         Ok(())
     }
 
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let skipped = io::copy(&mut (&mut self.reader).take(bytes), &mut io::sink())?;
-        self.position += skipped;
-        if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
+        while bytes > 0 {
+            let buffer = self.reader.fill_buf()?;
+            let most = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let skipped = buffer.get(..most).unwrap_or(buffer);
+            if skipped.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.sum.update(skipped);
+            let skipped = skipped.len();
+            self.reader.consume(skipped);
+            self.position += skipped as u64;
+            bytes -= skipped as u64;
+        }
+        Ok(())
     }
 }
 

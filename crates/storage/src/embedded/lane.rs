@@ -153,6 +153,7 @@ impl<'a> LanePlan<'a> {
         let findings = self.inspect()?;
         let mut mark = Mark::open(&self.mark_path(), self.owner, self.is_former)?;
         let kept = self.keep_unreadable(&findings)?;
+        findings.cut()?;
         let (database, spaces) = self.open_engine()?;
         let meta = spaces.get(Space::Meta);
         let stored = database.snapshot().get(meta, group_key()).map_err(engine_error)?;

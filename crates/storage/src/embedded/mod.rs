@@ -127,7 +127,9 @@ impl EmbeddedStore {
     /// the copy goes with it.
     pub fn open_copy(path: &Path) -> Result<EmbeddedStore> {
         let directory = Directory::lock_for_reading(path)?;
-        let settings = EmbeddedSettings::default();
+        let mut settings = EmbeddedSettings::default();
+        // It shares its disk with whatever has temporary files.
+        settings.disk.reserve_bytes = Some(0);
         let Some(manifest) = directory.read_manifest(&settings)? else {
             let path = path.display();
             return Err(StorageError::Settings(format!("there is no store in {path}")));
@@ -488,7 +490,7 @@ fn open_lanes(
         None => directory.begin_creating()?,
         Some(known) => {
             let inventory = inventory::verify(directory, known)?;
-            tracing::debug!(
+            tracing::info!(
                 tables = inventory.tables,
                 tables_read = inventory.tables_read,
                 "all files of the store are there"

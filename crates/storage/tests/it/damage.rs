@@ -125,6 +125,40 @@ fn a_torn_last_write_that_nobody_was_told_of_is_forgotten() {
 }
 
 #[test]
+fn a_last_write_with_sectors_missing_is_forgotten_unless_it_was_acknowledged() {
+    let dir = unflushed();
+    let store = open(dir.path());
+    let begin = used(&journal(dir.path())).len();
+    let before = fs::read(dir.path().join("lane-0.mark")).unwrap();
+    let mut batch = Batch::new();
+    batch.put(Space::Items, vec![7; 8], vec![9; 4_000]);
+    store.submit(P, batch).wait().unwrap();
+    drop(store);
+    // A sector in the middle did not reach the disk, what lies around it did.
+    let mut bytes = used(&journal(dir.path()));
+    bytes[begin + 1_000..begin + 1_512].fill(0);
+    fs::write(journal(dir.path()), &bytes).unwrap();
+    let error = reopen(dir.path()).err().unwrap();
+    assert!(matches!(&error, StorageError::Corrupt(text) if text.contains("acknowledged")));
+    // The same where the mark does not know of it: the machine ended before the write did.
+    fs::write(dir.path().join("lane-0.mark"), before).unwrap();
+    assert_eq!(check(dir.path()).unwrap().problems, Vec::<String>::new());
+    assert_complete(&reopen(dir.path()).unwrap(), "after a torn write");
+}
+
+#[test]
+fn a_wrong_checksum_in_the_middle_is_damage_whatever_the_mark_says() {
+    let dir = unflushed();
+    let mut bytes = fs::read(journal(dir.path())).unwrap();
+    let value = value(150);
+    let hit = bytes.windows(value.len()).position(|window| window == value).unwrap();
+    bytes[hit] ^= 1;
+    fs::write(journal(dir.path()), bytes).unwrap();
+    let error = reopen(dir.path()).err().unwrap().to_string();
+    assert!(error.contains("0.jnl has a wrong checksum at byte"), "{error}");
+}
+
+#[test]
 fn a_lost_mark_is_refused() {
     let dir = unflushed();
     fs::remove_file(dir.path().join("lane-0.mark")).unwrap();
