@@ -25,4 +25,5 @@ mod restart;
 mod scripts;
 mod stores;
 mod throughput;
+mod trouble;
 mod users;
