@@ -49,7 +49,7 @@ pub struct FaultStore {
 }
 
 struct Faults {
-    plan: FaultPlan,
+    plan: Mutex<FaultPlan>,
     random: Mutex<u64>,
     writes: AtomicU64,
     /// Why the store answers nothing any more, or nothing for now.
@@ -76,7 +76,7 @@ impl FaultStore {
     /// Wraps a store. The inner store stays usable by its owner, to look at it after a crash.
     pub fn new(inner: Arc<dyn Store>, plan: FaultPlan) -> FaultStore {
         let faults = Faults {
-            plan,
+            plan: Mutex::new(plan),
             random: Mutex::new(plan.seed),
             writes: AtomicU64::new(0),
             stopped: Mutex::default(),
@@ -87,6 +87,12 @@ impl FaultStore {
             sealed: Mutex::default(),
         };
         FaultStore { inner, faults: Arc::new(faults) }
+    }
+
+    /// Another plan from now on.
+    pub fn set_plan(&self, plan: FaultPlan) {
+        *self.faults.random.lock().unwrap_or_else(PoisonError::into_inner) = plan.seed;
+        *self.faults.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
     /// From now on the disk is full, or has room again.
@@ -121,6 +127,10 @@ impl Faults {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % limit.max(1)
+    }
+
+    fn plan(&self) -> FaultPlan {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stopped(&self) -> MutexGuard<'_, Option<StorageError>> {
@@ -160,8 +170,8 @@ impl Faults {
     }
 
     fn delay(&self) {
-        if self.plan.latency_micros_max > 0 {
-            let micros = self.below(self.plan.latency_micros_max + 1);
+        if self.plan().latency_micros_max > 0 {
+            let micros = self.below(self.plan().latency_micros_max + 1);
             thread::sleep(Duration::from_micros(micros));
         }
     }
@@ -170,9 +180,9 @@ impl Faults {
         self.check()?;
         self.delay();
         let write = self.writes.fetch_add(1, Ordering::AcqRel) + 1;
-        let failure = if self.plan.crash_at_write == Some(write) {
+        let failure = if self.plan().crash_at_write == Some(write) {
             StorageError::Closed
-        } else if self.below(1000) < self.plan.failed_writes_per_mille
+        } else if self.below(1000) < self.plan().failed_writes_per_mille
             || self.fails_next.swap(false, Ordering::AcqRel)
         {
             StorageError::Poisoned(format!("write {write} was made to fail"))
@@ -189,7 +199,7 @@ impl Faults {
             return Err(StorageError::Closed);
         }
         self.delay();
-        if self.below(1000) < self.plan.failed_reads_per_mille {
+        if self.below(1000) < self.plan().failed_reads_per_mille {
             return Err(StorageError::Io("a read was made to fail".to_owned()));
         }
         Ok(())

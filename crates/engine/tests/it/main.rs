@@ -26,4 +26,5 @@ mod restart;
 mod scripts;
 mod stores;
 mod throughput;
+mod trouble;
 mod users;

@@ -69,7 +69,6 @@ impl Turns {
     pub(super) fn charge(&mut self, share: Share, nanos: u64) {
         let had = [self.credentials.get_mut(&share.credential), self.shares.get_mut(&share)];
         had.into_iter().flatten().for_each(|had| had.nanos += nanos);
-        }
     }
 
     pub(super) fn wait(&mut self, id: u64, share: Share, used_nanos: u64, cancelled: bool) {

@@ -166,13 +166,13 @@ impl Committer {
             work.into_iter().for_each(|work| work.refuse(error.clone()));
             return;
         }
-        self.look_at_disk(work.iter().map(Work::size_bytes).sum());
+        let has_room = self.look_at_disk(work.iter().map(Work::size_bytes).sum());
         let mut group = Group::new(Arc::clone(&self.view));
         let mut performed = Vec::new();
         for work in work {
             match work {
                 Work::Commit { partition, prepared, setter } => {
-                    if let Err(error) = self.check_room(prepared.frees) {
+                    if let Err(error) = self.check_room(prepared.frees, has_room) {
                         setter.set(Err(error));
                         continue;
                     }
@@ -192,17 +192,19 @@ impl Committer {
         }
     }
 
-    /// Looks whether there is room for what comes, if it is time for that.
-    fn look_at_disk(&self, incoming_bytes: usize) {
+    /// Whether there is room for what comes, as far as it is time to look for that.
+    fn look_at_disk(&self, incoming_bytes: usize) -> bool {
         let (disk, incoming) = (&self.lane.disk, bytes_written(incoming_bytes));
-        if disk.is_due(incoming) {
-            disk.look(self.lane.index, self.view.unwritten_bytes().saturating_add(incoming));
-        }
+        !disk.is_due(incoming)
+            || disk.look(self.lane.index, self.view.unwritten_bytes(), incoming)
     }
 
     /// Whether a batch may be written now. One that came when there was room may have waited.
-    fn check_room(&self, frees: bool) -> Result<()> {
+    fn check_room(&self, frees: bool, has_room: bool) -> Result<()> {
         self.lane.disk.check(frees)?;
+        if !has_room && !frees {
+            return Err(self.lane.disk.refused());
+        }
         // The engine would wait for a merge, and all that comes after this with it.
         let waits_for_room = self.lane.disk.is_watched()
             && self.spaces.has_too_many_runs()

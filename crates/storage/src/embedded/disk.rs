@@ -211,7 +211,12 @@ impl DiskWatch {
         if self.level.load(Ordering::Acquire) < enough as u8 {
             return Ok(());
         }
-        Err(StorageError::DiskFull(self.refusal()))
+        Err(self.refused())
+    }
+
+    /// What a batch is told that is not written.
+    pub(super) fn refused(&self) -> StorageError {
+        StorageError::DiskFull(self.refusal())
     }
 
     /// Whether it is time for a lane to look before it writes so many bytes.
@@ -224,9 +229,13 @@ impl DiskWatch {
             || self.looks().looked_at.is_none_or(|at| now().duration_since(at) >= LOOK_AFTER)
     }
 
-    /// Notes what a lane still has to write, and looks.
-    pub(super) fn look(&self, lane: usize, unwritten: u64) {
-        self.look_at(&mut self.looks(), &[(lane, unwritten)]);
+    /// Notes what a lane still has to write, and looks. Answers whether there is room for so much
+    /// more.
+    pub(super) fn look(&self, lane: usize, unwritten: u64, incoming: u64) -> bool {
+        let mut looks = self.looks();
+        self.look_at(&mut looks, &[(lane, unwritten)]);
+        let needed = self.reserve_bytes(looks.capacity).saturating_add(incoming);
+        looks.capacity.total_bytes == 0 || looks.left() >= needed
     }
 
     /// The same for all lanes, by somebody who has time: the file may grow.

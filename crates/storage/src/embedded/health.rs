@@ -83,6 +83,11 @@ impl Health {
         self.failed.load(Ordering::Acquire)
     }
 
+    /// A write failed, and the store has not been opened again since.
+    pub(super) fn is_to_be_opened(&self) -> bool {
+        self.is_poisoned() || self.is(Phase::Reopening)
+    }
+
     /// A write failed, or the store is being opened again.
     pub(super) fn is_stopped(&self) -> bool {
         self.is_poisoned() || self.is(Phase::Reopening) || self.is(Phase::Reopened)

@@ -376,7 +376,7 @@ impl Store for EmbeddedStore {
     }
 
     fn unseal(&self, partition: PartitionId) -> Result<()> {
-        self.health.check_writable()?;
+        self.health.check_working()?;
         answer(self.send(lane_of(partition, self.lanes.len()), Task::Seal(partition, false)))
     }
 

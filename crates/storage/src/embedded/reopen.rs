@@ -25,12 +25,12 @@ use crate::error::StorageError;
 
 impl EmbeddedStore {
     pub(super) fn open_again(&self) -> Result<()> {
-        if !self.health.is_poisoned() && !self.health.is_stopped() {
-            return Ok(());
-        }
         let _no_changes = lock(&self.changing);
         let mut running = lock(&self.running);
         self.health.check_open()?;
+        if !self.health.is_to_be_opened() {
+            return Ok(());
+        }
         self.disk.check_room_to_open()?;
         if !self.health.begin_reopening()? {
             return Ok(());
