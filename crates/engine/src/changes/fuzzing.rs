@@ -114,8 +114,7 @@ impl History {
         }
         let at = which % (self.partitions.len() - 1);
         let (left, right) = (self.partitions.remove(at), self.partitions.remove(at));
-        let epks =
-            EpkRange::new(left.partition.epks.min.clone(), right.partition.epks.max.clone());
+        let epks = EpkRange::new(left.partition.epks.min.clone(), right.partition.epks.max.clone());
         let target = self.target(&[&left, &right], epks);
         self.partitions.insert(at, target);
         self.former.add([left.partition, right.partition]);

@@ -17,9 +17,8 @@ const TEXT: &str = "SELECT * FROM c";
 /// Texts that were not made here are refused. A position that the bytes mean comes back from its
 /// token, for its query and container only, and unchanged only.
 pub fn continuation(input: &[u8]) {
-    static FACTS: LazyLock<Facts> = LazyLock::new(|| {
-        Query::parse(TEXT, &[], &[]).expect("it is a query").facts().clone()
-    });
+    static FACTS: LazyLock<Facts> =
+        LazyLock::new(|| Query::parse(TEXT, &[], &[]).expect("it is a query").facts().clone());
     static ALL: LazyLock<EpkRange> = LazyLock::new(EpkRange::all);
     let request = QueryRequest::new(TEXT);
     let rid = |container| ContainerRid { database: DatabaseRid(7), container };

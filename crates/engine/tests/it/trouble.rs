@@ -89,10 +89,8 @@ fn a_full_disk_refuses_what_is_new_and_lets_deletes_reads_and_expiry_go_on() {
         bench.upsert(&document(1, 2), None).result.unwrap();
         bench.create_container("third", 400, KEY_PK).result.unwrap();
         assert_eq!(bench.list(&Scope::All, 100).len(), 19, "0, 7 and 70 to 72 and the mortal went");
-        let gone = bench.run(Op::DeleteDatabase {
-            database: DatabasePath("db".into()),
-            condition: None,
-        });
+        let gone =
+            bench.run(Op::DeleteDatabase { database: DatabasePath("db".into()), condition: None });
         gone.result.unwrap();
     }
 }

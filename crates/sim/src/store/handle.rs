@@ -159,6 +159,9 @@ impl Store for SimStore {
         Status {
             kind: "simulated",
             healthy: state.poisoned.is_none(),
+            trouble: state.poisoned.clone(),
+            disk: None,
+            reopenings: 0,
             partitions: state.partitions.len() as u64,
             lanes: state.lanes.len() as u64,
             disk_bytes: 0,

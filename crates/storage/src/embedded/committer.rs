@@ -195,8 +195,7 @@ impl Committer {
     /// Whether there is room for what comes, as far as it is time to look for that.
     fn look_at_disk(&self, incoming_bytes: usize) -> bool {
         let (disk, incoming) = (&self.lane.disk, bytes_written(incoming_bytes));
-        !disk.is_due(incoming)
-            || disk.look(self.lane.index, self.view.unwritten_bytes(), incoming)
+        !disk.is_due(incoming) || disk.look(self.lane.index, self.view.unwritten_bytes(), incoming)
     }
 
     /// Whether a batch may be written now. One that came when there was room may have waited.

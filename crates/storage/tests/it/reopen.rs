@@ -56,8 +56,7 @@ impl Model {
     fn write(&mut self, store: &EmbeddedStore, round: u64, step: u64) -> bool {
         let keys = PARTITIONS.into_iter().flat_map(|id| (0..4).map(move |n| (id, (step + n) % 16)));
         let value = round * 1_000 + step;
-        let tickets: Vec<_> =
-            keys.map(|at| (at, store.submit(at.0, pair(at.1, value)))).collect();
+        let tickets: Vec<_> = keys.map(|at| (at, store.submit(at.0, pair(at.1, value)))).collect();
         let mut has_failed = false;
         for (at, ticket) in tickets {
             match ticket.wait() {
