@@ -21,6 +21,7 @@ mod encryption_keys;
 mod hybrid_row;
 mod imports;
 mod items;
+mod leaving;
 mod metadata;
 mod offers;
 mod old_clients;

@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<FixedClock>,
     pub(crate) credentials: Arc<Credentials>,
     store: Arc<dyn Store>,
-    database: Arc<Database>,
+    pub(crate) database: Arc<Database>,
 }
 
 /// What a world is made with.

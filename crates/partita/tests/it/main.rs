@@ -10,6 +10,7 @@ mod declaring;
 mod growing;
 mod https;
 mod issuers;
+mod leaving;
 mod process;
 mod requests;
 mod scripting;

@@ -192,6 +192,26 @@ impl Account {
         (format!("http://{}/{}", self.address, path.replace(' ', "%20")), headers)
     }
 
+    /// A signed request as it goes over the wire.
+    pub(crate) fn raw(
+        &self,
+        verb: &str,
+        kind: &str,
+        link: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Vec<u8> {
+        let (_, signed) = self.signed(verb, kind, link, path);
+        let mut text = format!("{verb} /{path} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        let signed = signed.iter().map(|(name, value)| (*name, value.as_str()));
+        for (name, value) in signed.chain(headers.iter().copied()) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+        text.into_bytes()
+    }
+
     fn post(
         &self,
         kind: &str,
