@@ -173,6 +173,7 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             ..PartitionSettings::default()
         },
         query: query(args),
+        memory: partita_model::MemoryBudget::default(),
         change_feed: ChangeFeedSettings {
             retention_minutes: args.all_versions_retention,
             ..ChangeFeedSettings::default()
