@@ -704,7 +704,7 @@ mod tests {
     fn with_little_memory_fewer_rows_are_kept_without_a_gap() {
         let order = order("SELECT * FROM c ORDER BY c.a");
         for (row_bytes, mb, most) in [(100_000, 2, 20), (1_500_000, 2, 1), (1_500_000, 4, 2)] {
-            let budget = MemoryBudget::new(4 * mb << 20);
+            let budget = MemoryBudget::new((4 * mb) << 20);
             for seed in 0..20_u64 {
                 let memory = budget.share().reservation(SORTED);
                 let mut top = TopRows::new(&order, None, (100, usize::MAX), memory);

@@ -205,7 +205,9 @@ fn a_part_that_keeps_its_epks_and_its_etag_is_told_everything_once() {
         let mut told = Counts::new();
         history.write(200);
         for (reader, pages) in readers.iter_mut().zip([1, 5]) {
-            (0..pages).for_each(|_| drop(page(reader, &history.bench, &mut told)));
+            for _ in 0..pages {
+                page(reader, &history.bench, &mut told);
+            }
         }
         let merged = history.merge_all();
         history.write(20);
@@ -250,7 +252,9 @@ fn of_merges_that_were_not_written_down_some_changes_are_told_again() {
     let mut reader = Reader { items_max: 7, ..history.reader(mode, Scope::All) };
     history.write(200);
     let mut told = Counts::new();
-    (0..5).for_each(|_| drop(page(&mut reader, &history.bench, &mut told)));
+    for _ in 0..5 {
+        page(&mut reader, &history.bench, &mut told);
+    }
     history.merge_all();
     history.bench = history.bench.with_catalog(r#""formerRanges""#, r#""unheardOf""#);
     while page(&mut reader, &history.bench, &mut told) {}

@@ -18,7 +18,11 @@ fn bind(listen: Vec<Listen>) -> Result<Server, BindError> {
         door: Arc::new(TestDoor::new()),
         telemetry: Arc::new(Telemetry::new("test")),
         certificate,
-        status: Arc::new(|| ServiceStatus { ready: true, details: "{}".to_string() }),
+        status: Arc::new(|| ServiceStatus {
+            ready: true,
+            trouble: None,
+            details: "{}".to_string(),
+        }),
         version: "test",
         compat: Bytes::from_static(b"{}"),
     };

@@ -174,6 +174,7 @@ pub(crate) fn start_with(
         certificate: certificate.clone(),
         status: Arc::new(move || ServiceStatus {
             ready: told.load(Ordering::Relaxed),
+            trouble: None,
             details: r#"{"store":"test"}"#.to_string(),
         }),
         version: "test",
