@@ -1,10 +1,10 @@
 //! An answer that is waited for, and what becomes of it if the client does not wait.
 //!
 //! A client leaves in two ways. It may end its side of the connection and still read (a *half
-//! close*): HTTP/1.1 says so by the end of what it sends. Or it is gone: the connection was reset or
-//! broke, writing failed, of HTTP/2 the stream was reset. The door says with each answer what either
-//! means for it; the listeners tell what happened, and drop what is not to go on. To drop a future
-//! is to cancel it: whoever does its work elsewhere sees to it that the work ends, too.
+//! close*): over HTTP/1.1 what it sends comes to an end. Or it is gone: the connection was reset
+//! or broke, writing failed, of HTTP/2 the stream was reset. The door says with each answer what
+//! either means for it; those who serve connections drop what is not to go on. To drop a future is
+//! to cancel it: whoever does its work elsewhere sees to it that the work ends, too.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -41,8 +41,9 @@ use crate::trust::{PrimaryKey, TrustSource};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Jobs that may wait for each thread of the pool: more than that would wait for seconds.
-const JOBS_PER_THREAD: usize = 256;
+/// Jobs that may wait for each thread of the pool; one client alone has half of them. More than
+/// that would wait for seconds.
+const JOBS_PER_THREAD: usize = 512;
 
 /// How far a thread stands back whose query takes long. Not as far as it could: it may hold what
 /// others wait for.

@@ -31,8 +31,8 @@ const STRETCH: u64 = 1_000;
 
 /// Asked now and then, within one item too, whether an evaluation may go on.
 pub trait Interrupt: Send + Sync {
-    /// So many steps are about to be taken. An error ends the evaluation. May take its time, so that
-    /// others go first.
+    /// So many steps are about to be taken. An error ends the evaluation. May take its time, so
+    /// that others go first.
     fn check(&self, steps: u64) -> Result<()>;
 }
 

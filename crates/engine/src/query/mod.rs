@@ -266,7 +266,11 @@ impl Database {
         job.budget.started_nanos = started_nanos;
         job.attempt = attempt;
         job.tally = work.tally.clone();
-        job.debit = inside.is_none().then(|| self.debit(work)).flatten();
+        // What is given up, or part of a transaction, is not owed here.
+        job.debit = match (inside, attempt) {
+            (None, None) => self.debit(work),
+            _ => None,
+        };
         let routed_nanos = self.clock.monotonic_nanos();
         let page = job.run(work, filter);
         if let Some(attempt) = attempt

@@ -22,8 +22,8 @@
 //! units the same question (`leaves.rs`), one after the other, and helper threads take some of them
 //! off it (`threads.rs`). Most rounds are over before another thread has woken up. So help is
 //! called when the query has taken a while, at a look at the clock, and at once only for queries
-//! that are known to take longer or run in the pool. There the helpers are threads of the pool, so
-//! that they take their turns among those of other queries (`supervision.rs`).
+//! that are known to take longer or run in the pool. There it is threads of the pool that
+//! help, which take their turns among those of other queries (`supervision.rs`).
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //!
 //! Every partition has a [`Meter`]. A request is *admitted* to the partitions that it is about to
 //! ask, or refused with the time after which it would be admitted; when it is done, each partition
-//! is *charged* what the request cost there. A query may run for long: what it costs for sure is
-//! *owed* by its partitions while it runs, so that those who come meanwhile are admitted by that. The charges of all partitions add up to the charge of
-//! the reply, to the hundredth.
+//! is *charged* what the request cost there. The charges of all partitions add up to the charge of
+//! the reply, to the hundredth. A query may run for long: what it costs for sure is *owed* by its
+//! partitions while it runs, so that those who come meanwhile are admitted by that.
 //!
 //! `limit.rs` is the arithmetic of a rate limit, `budget.rs` what a partition may use, `assign.rs`
 //! which budget a partition has. `meter.rs`, `window.rs` and `hot.rs` tell what it did. `quota.rs`

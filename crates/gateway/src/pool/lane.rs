@@ -1,10 +1,10 @@
 //! Jobs of one length: their threads, and who of them may run.
 //!
-//! Every job has a thread of its own while it lasts, but only so many run at a time as the lane has
-//! *permits*, about one for each processor. A job that takes long stands aside now and then
+//! Every job has a thread of its own while it lasts, but only so many run at a time as the lane
+//! has *permits*, one for each processor. A job that takes long stands aside now and then
 //! ([`Task::step_aside`]): if others wait it hands its permit on and waits for its next turn
-//! (`turns.rs`), with all that it has on its stack. So a short job waits for milliseconds behind any
-//! number of long ones. Its thread also stands behind the server's other threads from then on, as
+//! (`turns.rs`), with all that it has on its stack. So a short job waits for milliseconds behind
+//! any number of long ones. Its thread also stands behind the other threads from then on, as
 //! far as the system lets it, and ends with its job: a thread that has stood back cannot come
 //! forward again.
 //!

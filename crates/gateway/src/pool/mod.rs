@@ -4,12 +4,12 @@
 //! tell its client to come back later, which is kinder than a queue that only grows. A panic in a
 //! job ends that job, not the thread. Dropping the pool lets queued jobs finish.
 //!
-//! **Who wants it no more drops it.** If the future of [`Pool::run`] is dropped, a job that was not
+//! **What nobody wants ends.** If the future of [`Pool::run`] is dropped, a job that was not
 //! begun is thrown away, and one that was is told so ([`Task::is_cancelled`]).
 //!
-//! **Fair shares.** A job that may take long asks its [`Task`] now and then whether others go first:
-//! short ones before long ones, and each [`Share`] in its turn (`turns.rs`, `lane.rs`). How long it
-//! may take in all is its own business.
+//! **Fair shares.** A job that may take long asks its [`Task`] now and then whether others go
+//! first: short ones before long ones, and each [`Share`] in its turn (`turns.rs`, `lane.rs`). How
+//! long it may take in all is its own business.
 //!
 //! Brief jobs and long ones have threads and queues of their own: a page of a feed takes a
 //! millisecond, and has no turn to wait for. Jobs that wait for others most of their time, as those

@@ -1,11 +1,11 @@
 //! Whose turn it is: the order in which those who wait for a processor get one.
 //!
-//! Who has had little goes before who has had much: first those who have had a few milliseconds at
-//! most, then the short ones, then the long ones. Among equals the credential that has had least
+//! Who has had little goes before who has had much: first those who have had a few milliseconds
+//! at most, then the short ones, then the long ones. Among equals the credential that has had least
 //! goes first, then its container that has, then who waits for longest. So nobody gets more by
-//! asking more often, nor by asking under many names. Every eighth turn is for who waits for longest
-//! of all, whoever that is, so that the long ones come to their end beside any number of short ones.
-//! Those whose client is gone come before all others: they end at once, and make room.
+//! asking more often, nor by asking under many names. Every eighth turn is for who waits for
+//! longest of all, whoever that is, so that the long ones come to their end beside any number of
+//! short ones. Those whose client is gone come before all others: they end at once, and make room.
 //!
 //! This file knows neither threads nor clocks.
 
