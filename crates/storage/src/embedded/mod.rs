@@ -127,9 +127,7 @@ impl EmbeddedStore {
     /// the copy goes with it.
     pub fn open_copy(path: &Path) -> Result<EmbeddedStore> {
         let directory = Directory::lock_for_reading(path)?;
-        let mut settings = EmbeddedSettings::default();
-        // It shares its disk with whatever has temporary files.
-        settings.disk.reserve_bytes = Some(0);
+        let settings = EmbeddedSettings::default();
         let Some(manifest) = directory.read_manifest(&settings)? else {
             let path = path.display();
             return Err(StorageError::Settings(format!("there is no store in {path}")));
