@@ -178,6 +178,7 @@ class Record:
     def make(self):
         server = self.start()
         self.ready = self.recorder.count()
+        assert self.ready > 0, "nothing was recorded: is the server linked statically?"
         self.create_containers(server.port)
         for container in CONTAINERS:
             names = [f"{container}-{i}" for i in range(WRITERS // 2 * ITEMS_PER_WRITER)]
@@ -313,7 +314,7 @@ def digest(directory):
             whole = os.path.join(path, name)
             found.update(whole.encode() + b"\0")
             with open(whole, "rb") as file:
-                found.update(hashlib.file_digest(file, "blake2b").digest())
+                found.update(hashlib.blake2b(file.read()).digest())
     return found.digest()
 
 
@@ -337,7 +338,8 @@ def verify_images(record, options, directory):
                 disk.apply(next(log))
             target = os.path.join(directory, f"image-{number}")
             disk.save(target, mode, options.seed + number)
-            pending.append(pool.submit(Image(record, target, count, mode).verify))
+            image = Image(record, target, count + options.late, mode)
+            pending.append(pool.submit(image.verify))
             # Images are large: no more of them at a time than are looked at.
             while len(pending) > options.jobs:
                 failures.append(pending.pop(0).result())
@@ -353,6 +355,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mode", action="append", choices=MODES, help="only this (repeatable)")
     parser.add_argument("--serve", default="", help="more arguments for the recorded server")
+    parser.add_argument(
+        "--late", type=int, default=0,
+        help="expect of an image what was true so many changes later: must fail, in every mode",
+    )
     parser.add_argument("--old", action="store_true", help="a check may change its directory")
     options = parser.parse_args()
     options.binary = os.environ["PARTITA_BINARY"]

@@ -2,8 +2,8 @@
 //!
 //! Two looks, both of all data: the store's (every acknowledged commit is there, every record can
 //! be read) and the database's (every item has its index entries, every index entry has its item,
-//! the counters add up). It repairs nothing and changes nothing: both looks are at a copy of what is
-//! small and at the tables themselves. The server must not be running on the directory.
+//! the counters add up). It repairs nothing and changes nothing: both looks are at a copy of what
+//! is small and at the tables themselves. The server must not be running on the directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

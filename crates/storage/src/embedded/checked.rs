@@ -6,8 +6,9 @@
 //! checksum = 0123456789abcdef
 //! ```
 //!
-//! The last line has the checksum of everything before it. Whoever edits such a file by hand is told
-//! so at the next start: what is written there is true of the files beside it and cannot be chosen.
+//! The last line has the checksum of everything before it. Whoever edits such a file by hand is
+//! told so at the next start: what is written there is true of the files beside it and cannot be
+//! chosen.
 
 use std::path::Path;
 

@@ -1,21 +1,21 @@
 //! Is everything there that belongs to the store, and nothing else? Looked at before the engine is.
 //!
 //! The engine is forgiving where a database must not be. A keyspace whose file `current` is missing
-//! it takes for one that was never finished, and makes it anew, empty; without that of its own notes
-//! it removes all the others; tables that no list names it removes; a lane without `version` is a
-//! new one to it. Each of these is right after a crash in the middle of making something, and none
-//! can happen to a store that is complete: there each file is written before it is named, and what
-//! names it is replaced whole. So in a complete store whatever is missing was lost, and whatever is
-//! new came from elsewhere. Both are told, and nothing is opened or changed.
+//! it takes for one that was never finished, and makes it anew, empty; without that of its own
+//! notes it removes all the others; tables that no list names it removes; a lane without `version`
+//! is a new one to it. Each of these is right after a crash in the middle of making something, and
+//! none can happen to a store that is complete: there each file is written before it is named, and
+//! what names it is replaced whole. So in a complete store whatever is missing was lost, and
+//! whatever is new came from elsewhere. Both are told, and nothing is opened or changed.
 //!
 //! What crashes do leave behind, and what is therefore no damage: tables that no list names, lists
 //! of versions that are not the current one, drafts (`.tmp…`, `….new`).
 //!
-//! **Which bytes are read.** Small files are read whole, and of tables, beginning with the smallest,
-//! as much as takes no time that anybody would notice at a start ([`Depth::Start`]); all of them for
-//! `partita check` ([`Depth::Whole`]). A list of tables that belongs to another time or place is
-//! found out by the first table that is not what the list says. Blocks of other tables have sums of
-//! their own, which the engine verifies when it reads them.
+//! **Which bytes are read.** Small files are read whole, and of tables, beginning with the
+//! smallest, as much as takes no time that anybody would notice at a start ([`Depth::Start`]); all
+//! of them for `partita check` ([`Depth::Whole`]). A list of tables that belongs to another time or
+//! place is found out by the first table that is not what the list says. Blocks of other tables
+//! have sums of their own, which the engine verifies when it reads them.
 
 use std::collections::BTreeSet;
 use std::fs;

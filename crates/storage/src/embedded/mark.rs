@@ -14,8 +14,8 @@
 //! mark at its orderly end only.
 //!
 //! The file has two slots that are written in turn: a write that was cut off damages one of them,
-//! and the other still holds the number before. A slot says whose it is, so that the mark of another
-//! lane or store is not taken for this one's.
+//! and the other still holds the number before. A slot says whose it is, so that the mark of
+//! another lane or store is not taken for this one's.
 //!
 //! ```text
 //! slot = "PTMARK02" · store u64 · lane u64 · group u64 · checksum u64        big-endian
@@ -69,8 +69,8 @@ impl Mark {
         Mark::open(path, owner, false)
     }
 
-    /// The last group known to be acknowledged, by a file that is only read. One that is gone or has
-    /// no valid slot is damage: without it a loss would go unnoticed.
+    /// The last group known to be acknowledged, by a file that is only read. One that is gone or
+    /// has no valid slot is damage: without it a loss would go unnoticed.
     pub(super) fn read(path: &Path, owner: Owner, is_former: bool) -> Result<u64> {
         let slots = read_slots(path)?.into_iter().flatten().collect::<Vec<_>>();
         // While the store has its former form it has no number: one that a start was about to give

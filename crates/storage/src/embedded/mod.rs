@@ -19,8 +19,8 @@
 //! of its partitions in memory, after that write is durable. A partition that has not committed yet
 //! has no record in its own lane and is at the LSN that lane 0 noted for it.
 //!
-//! A snapshot that is still held when the store is closed answers `Closed`, or `Reopened` when it is
-//! opened again, and keeps the lane's files open until it is dropped.
+//! A snapshot that is still held when the store is closed answers `Closed`, or `Reopened` when it
+//! is opened again, and keeps the lane's files open until it is dropped.
 
 mod check;
 mod checked;
