@@ -22,13 +22,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [
-        Kind::Plain,
-        Kind::Hierarchical,
-        Kind::Unique,
-        Kind::Versions,
-        Kind::ExpiringVersions,
-    ];
+    pub const ALL: [Kind; 5] =
+        [Kind::Plain, Kind::Hierarchical, Kind::Unique, Kind::Versions, Kind::ExpiringVersions];
 
     /// The container's properties beside its id and indexing policy.
     pub fn fields(self) -> &'static str {

@@ -37,7 +37,11 @@ pub enum Want {
     /// The item of this id, which may get another one.
     Replace(u8, Doc, Option<String>),
     /// Sets `n`, counts `c` up and adds to `log`.
-    Patch { id: u8, n: u64, u: Option<u64> },
+    Patch {
+        id: u8,
+        n: u64,
+        u: Option<u64>,
+    },
     Delete(u8, Option<String>),
     Read(u8),
 }

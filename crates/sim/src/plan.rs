@@ -1,8 +1,8 @@
 //! The plan of a run: a list of events, drawn from a seed before anything happens.
 //!
 //! An event says all of itself, and what it refers to (a client, a lane, a partition) it names by a
-//! number that is taken modulo what there is when its turn comes. So a plan stays a plan when events
-//! are left out of it, which is how a failing one is made shorter.
+//! number that is taken modulo what there is when its turn comes. So a plan stays a plan when
+//! events are left out of it, which is how a failing one is made shorter.
 
 use std::fmt;
 
@@ -44,24 +44,49 @@ pub enum Ask {
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A client asks for something, unless it still waits for what it asked before.
-    Ask { client: u8, container: u8, ask: Ask },
+    Ask {
+        client: u8,
+        container: u8,
+        ask: Ask,
+    },
     /// Somebody who can go on goes on: which of them is chosen by the number.
     Go(u64),
     /// Maintenance goes on, or begins a step.
     Maintain,
-    Clock { millis: u64 },
+    Clock {
+        millis: u64,
+    },
     /// A client hangs up.
-    HangUp { client: u8 },
+    HangUp {
+        client: u8,
+    },
     /// A query over everything, or a logical partition, in pages, all at this moment.
-    Query { container: u8, key: Option<u8>, page: u8 },
+    Query {
+        container: u8,
+        key: Option<u8>,
+        page: u8,
+    },
     /// The next page of a query that goes on over many events.
-    Cursor { which: u8 },
+    Cursor {
+        which: u8,
+    },
     /// A reader of a change feed reads a page.
-    Follow { group: u8, member: u8, items: u8 },
-    Crash { salt: u64 },
+    Follow {
+        group: u8,
+        member: u8,
+        items: u8,
+    },
+    Crash {
+        salt: u64,
+    },
     /// The store crashes at a write that is still to come.
-    CrashAt { writes: u8, lands: bool },
-    FailRead { reads: u8 },
+    CrashAt {
+        writes: u8,
+        lands: bool,
+    },
+    FailRead {
+        reads: u8,
+    },
     Refuse,
     Poison,
     /// Everything under way ends, and all is checked.

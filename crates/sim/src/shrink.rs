@@ -1,8 +1,8 @@
 //! Making a failing plan short: events are left out as long as it still fails.
 //!
 //! First large pieces are left out, then smaller ones, down to single events. Each try is a whole
-//! run, so there is a limit to their number. What fails in the end need not be what failed at first,
-//! but it fails, and it is short.
+//! run, so there is a limit to their number. What fails in the end need not be what failed at
+//! first, but it fails, and it is short.
 
 use crate::plan::{Plan, Planned};
 
@@ -50,9 +50,8 @@ mod tests {
     fn what_is_not_needed_is_left_out() {
         let plan = Plan::new(1, 300);
         let needed = [17, 18, 205];
-        let has_all = |plan: &Plan| {
-            needed.iter().all(|at| plan.events.iter().any(|event| event.at == *at))
-        };
+        let has_all =
+            |plan: &Plan| needed.iter().all(|at| plan.events.iter().any(|event| event.at == *at));
         let short = shortest(&plan, has_all);
         let left: Vec<usize> = short.events.iter().map(|event| event.at).collect();
         assert_eq!(left, needed);

@@ -152,12 +152,8 @@ impl Database {
         let Some(partition) = partition else { return Ok(Maintenance::Busy) };
         let began = self.clock.monotonic_nanos();
         let through = match &mut chore.what {
-            What::Trim(trim) => {
-                self.trim_some(&container, partition, trim, budget).await
-            }
-            What::Expire(sweep) => {
-                self.expire_some(&container, partition, sweep, budget).await
-            }
+            What::Trim(trim) => self.trim_some(&container, partition, trim, budget).await,
+            What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget).await,
         };
         let now = self.clock.monotonic_nanos();
         let took = now.saturating_sub(began);

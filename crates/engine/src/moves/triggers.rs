@@ -191,7 +191,11 @@ impl Database {
         NEARLY_EMPTY_BYTES.min(self.settings.partitions.bytes_max / NEARLY_EMPTY_PART)
     }
 
-    async fn split_for_storage(&self, container: &Arc<Container>, partition: &Partition) -> Result<()> {
+    async fn split_for_storage(
+        &self,
+        container: &Arc<Container>,
+        partition: &Partition,
+    ) -> Result<()> {
         let view = self.store.snapshot(partition.id)?;
         let bytes_max = self.settings.partitions.bytes_max;
         let ranges = choose::fitting_pieces(container, partition, &*view, bytes_max, PIECES_MAX);

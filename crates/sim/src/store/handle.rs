@@ -214,9 +214,7 @@ impl Snapshot for SimSnapshot {
     }
 
     fn get_many(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Record>>> {
-        self.read(|partition| {
-            keys.iter().map(|key| partition.get(space, key, self.lsn)).collect()
-        })
+        self.read(|partition| keys.iter().map(|key| partition.get(space, key, self.lsn)).collect())
     }
 
     fn scan(

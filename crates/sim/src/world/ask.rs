@@ -164,8 +164,7 @@ impl World {
             Ask::Policy { which } => {
                 let policy = POLICIES[usize::from(*which) % POLICIES.len()];
                 let fields = self.kind(container).fields();
-                let body =
-                    format!(r#"{{"id":"c{container}",{fields},"indexingPolicy":{policy}}}"#);
+                let body = format!(r#"{{"id":"c{container}",{fields},"indexingPolicy":{policy}}}"#);
                 let body = value(&body)?;
                 Some(Op::ReplaceContainer { container: to, body, condition: None })
             }

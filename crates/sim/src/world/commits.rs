@@ -71,9 +71,8 @@ impl World {
         let stored = stored(&seen.items)?;
         let container = record.container;
         let kind = self.kind(container);
-        let (key, ask) = part_of(&record.ask, &stored).ok_or_else(|| {
-            format!("a commit of {:?} stores what it does not say", record.ask)
-        })?;
+        let (key, ask) = part_of(&record.ask, &stored)
+            .ok_or_else(|| format!("a commit of {:?} stores what it does not say", record.ask))?;
         let etag = |document: &Value| {
             let text = document.get("_etag").and_then(Value::as_str).unwrap_or_default();
             text.trim_matches('"').to_owned()
@@ -180,7 +179,7 @@ impl World {
                 let is_broken = results.iter().any(|result| result.result.is_err());
                 let reads = wants.iter().all(|want| matches!(want, Want::Read(_)));
                 let expected = self.expected_done(record, is_broken || reads)?;
-                if is_broken && self.disk.faults() > record.faults {
+                if is_broken && self.disk.has_failed_since(record.faults) {
                     return Ok(());
                 }
                 check_results(&expected, results)?;
@@ -234,7 +233,7 @@ impl World {
             return Err(format!("it was committed, and answered with {error:?}"));
         }
         let is_fault = matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Internal);
-        if is_fault && self.disk.faults() > record.faults {
+        if is_fault && self.disk.has_failed_since(record.faults) {
             return Ok(());
         }
         match (&record.ask, &error.kind) {
@@ -448,7 +447,8 @@ fn changes_of(want: &Want) -> Vec<(u8, Option<u64>)> {
 /// What is in the store is what the model has.
 fn compare_stored(items: &Items, stored: &Stored) -> Checked {
     for (id, document) in &stored.documents {
-        let item = items.get(id).ok_or_else(|| format!("item {id} was stored, and is not there"))?;
+        let item =
+            items.get(id).ok_or_else(|| format!("item {id} was stored, and is not there"))?;
         compare(item, document)?;
     }
     match stored.deleted.iter().find(|id| items.contains_key(id)) {

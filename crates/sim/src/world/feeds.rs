@@ -43,7 +43,9 @@ struct Member {
 
 /// What a page came to.
 enum Read {
-    Page { more: bool },
+    Page {
+        more: bool,
+    },
     /// Its range is no more.
     Gone,
     Failed,
@@ -63,13 +65,11 @@ impl World {
                 Member { scope, epks: Some(epks), from: ChangesFrom::Beginning }
             };
             let ranges = ranges.into_iter().map(of_range).collect();
-            let alone = |scope| {
-                vec![Member { scope, epks: None, from: ChangesFrom::Beginning }]
-            };
+            let alone = |scope| vec![Member { scope, epks: None, from: ChangesFrom::Beginning }];
             let mut groups = vec![(None, ranges)];
-            groups.extend((0..KEYS).map(|key| {
-                (Some(key), alone(Scope::PartitionKey(kind.key(key))))
-            }));
+            groups.extend(
+                (0..KEYS).map(|key| (Some(key), alone(Scope::PartitionKey(kind.key(key))))),
+            );
             if mode == ChangesMode::LatestVersion {
                 groups.push((None, alone(Scope::All)));
             }

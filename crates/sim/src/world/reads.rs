@@ -1,6 +1,6 @@
 //! Reads of much at once: they wait for nothing, so what they answer is what the model has at that
-//! moment. A query that is read over many events must show everything that did not change meanwhile,
-//! once.
+//! moment. A query that is read over many events must show everything that did not change
+//! meanwhile, once.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl World {
     pub(super) fn is_excused(&self, reply: &Reply, faults: u64) -> bool {
         let failed = reply.result.as_ref().err().map(|error| &error.kind);
         let is_fault = matches!(failed, Some(ErrorKind::Unavailable | ErrorKind::Internal));
-        is_fault && self.disk.faults() > faults
+        is_fault && self.disk.has_failed_since(faults)
     }
 
     /// Reads some item, in passing.
@@ -75,12 +75,7 @@ impl World {
     }
 
     /// All rows of a query at this moment are what the model has.
-    pub(super) fn query_all(
-        &mut self,
-        container: usize,
-        key: Option<u8>,
-        page: usize,
-    ) -> Checked {
+    pub(super) fn query_all(&mut self, container: usize, key: Option<u8>, page: usize) -> Checked {
         let kind = self.kind(container);
         let text = match key {
             None => "SELECT * FROM c",
@@ -144,8 +139,7 @@ impl World {
 
     /// Reads a page; true if there is more to come.
     fn read_page(&mut self, cursor: &mut Cursor) -> Checked<bool> {
-        let page =
-            PageRequest { items_max: Some(2), continuation: cursor.continuation.take() };
+        let page = PageRequest { items_max: Some(2), continuation: cursor.continuation.take() };
         let query = QueryRequest { page: page.clone(), ..QueryRequest::new("SELECT * FROM c") };
         let faults = self.disk.faults();
         let op = Op::Query { container: path(cursor.container), query: Box::new(query) };
