@@ -41,6 +41,7 @@ EDGES = {
     "partita-advisor": {"partita-query", "partita-model"},
     "partita-gateway": {"partita-engine", "partita-model"},
     "partita-nosql": {"partita-gateway", "partita-engine", "partita-query", "partita-model"},
+    "partita-sim": {"partita-engine", "partita-query", "partita-storage", "partita-model"},
     "partita": None,  # the binary knows everyone
     "partita-bench": None,
 }

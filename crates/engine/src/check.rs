@@ -49,10 +49,12 @@ pub struct Finding {
 /// What the items of a partition call for.
 #[derive(Default)]
 struct Expected {
-    /// Every derived key with the values that it may have: nothing for an entry of the index, or
-    /// the item that it leads to: one, except that an expired item's unique key may belong to
-    /// another item already.
+    /// Every derived key with the value that it has: nothing for an entry of the index, or the item
+    /// that it leads to; two items with one unique key are two values.
     entries: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// The unique keys of items that have outlived their time: they may be theirs still, or belong
+    /// to another item, or have gone with that.
+    abandoned: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     /// The shapes in use with their paths.
     shapes: BTreeMap<u64, Vec<u8>>,
     heads: BTreeMap<Vec<u8>, i64>,
@@ -68,10 +70,11 @@ impl Database {
     pub fn check(&self) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         let catalog = self.catalog.current();
+        let now = self.now_seconds();
         for container in catalog.all_containers() {
             for partition in &container.partitions {
                 let view = self.store.snapshot(partition.id)?;
-                let wrong = check_partition(container, partition, &*view, &mut report)?;
+                let wrong = check_partition(container, partition, (&*view, now), &mut report)?;
                 let name = format!("{}/{}", container.database.name, container.definition.name);
                 report.findings.extend(wrong.into_iter().map(|what| Finding {
                     container: name.clone(),
@@ -88,14 +91,14 @@ impl Database {
 fn check_partition(
     container: &Container,
     partition: &Partition,
-    view: &dyn Snapshot,
+    (view, now_seconds): (&dyn Snapshot, u64),
     report: &mut CheckReport,
 ) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let mut expected = Expected::default();
     for_each(view, Space::Items, everything(), &mut |entry| {
         report.items += 1;
-        expect_item(container, partition, entry, &mut expected, &mut wrong)
+        expect_item(container, partition, (entry, now_seconds), &mut expected, &mut wrong)
     })?;
     let all = [
         keys::all_terms(),
@@ -107,7 +110,8 @@ fn check_partition(
     for range in all {
         for_each(view, Space::Index, range, &mut |entry| {
             report.entries += 1;
-            match expected.entries.remove(entry.key.as_ref()) {
+            let abandoned = expected.abandoned.remove(entry.key.as_ref());
+            match expected.entries.remove(entry.key.as_ref()).or(abandoned) {
                 None => wrong.push(format!("index entry {:02x?} has no item", &entry.key[..])),
                 Some(values) if !values.iter().any(|value| *value == entry.record.value) => {
                     wrong
@@ -150,7 +154,7 @@ fn check_shapes(
 fn expect_item(
     container: &Container,
     partition: &Partition,
-    entry: &Entry,
+    (entry, now_seconds): (&Entry, u64),
     expected: &mut Expected,
     wrong: &mut Vec<String>,
 ) -> Result<()> {
@@ -171,8 +175,11 @@ fn expect_item(
         keys::head_delta(1, bytes);
     expected.changes.insert((record.changed_at(entry.record.lsn), entry.key.to_vec()));
     let derived = derived(container, &key, &record)?;
+    let expired = record.expired(container.definition.default_ttl, now_seconds);
     for pointer in derived.pointers {
-        expected.entries.entry(pointer).or_default().push(entry.key.to_vec());
+        let is_abandoned = expired && keys::all_uniques().contains(&pointer);
+        let of = if is_abandoned { &mut expected.abandoned } else { &mut expected.entries };
+        of.entry(pointer).or_default().push(entry.key.to_vec());
     }
     for key in derived.entries {
         expected.entries.entry(key.into()).or_default().push(Vec::new());

@@ -189,8 +189,8 @@ impl HelperThreads {
         }
     }
 
-    /// Starts the threads. A system that has none left makes rounds slower, not impossible: if there
-    /// is none at all nobody listens, and calls are not even sent.
+    /// Starts the threads. A system that has none left makes rounds slower, not impossible: if
+    /// there is none at all nobody listens, and calls are not even sent.
     fn start(&self) -> SyncSender<Arc<dyn Shared>> {
         let (sender, calls) = sync_channel::<Arc<dyn Shared>>(CALLS_MAX);
         let calls = Arc::new(Mutex::new(calls));

@@ -1,8 +1,8 @@
 //! Time, randomness and threads, handed in.
 //!
 //! The core never asks the operating system what time it is, for a random number or for a thread:
-//! it is given a [`Clock`], an [`Entropy`] and [`Threads`], real ones by the binary, scripted ones by
-//! tests, so that a run can be repeated exactly.
+//! it is given a [`Clock`], an [`Entropy`] and [`Threads`], real ones by the binary, scripted ones
+//! by tests, so that a run can be repeated exactly.
 
 use std::fmt;
 use std::sync::Arc;

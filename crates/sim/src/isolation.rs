@@ -1,10 +1,11 @@
-//! Isolation: within a logical partition every history must be one that could have happened with one
-//! operation after the other.
+//! Isolation: within a logical partition every history must be one that could have happened with
+//! one operation after the other.
 //!
 //! Operations are the nodes of a graph. Versions of an item have the order of their commits, from
-//! which follow its edges: who wrote a version comes before who read it, before who replaced it; who
-//! read a version comes before who replaced that. A cycle is an anomaly. That the order is also that
-//! of real time, and of each session, is looked at when operations are answered (`world/commits.rs`).
+//! which follow its edges: who wrote a version comes before who read it, before who replaced it;
+//! who read a version comes before who replaced that. A cycle is an anomaly. That the order is also
+//! that of real time, and of each session, is looked at when operations are answered
+//! (`world/commits.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

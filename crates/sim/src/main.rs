@@ -48,6 +48,10 @@ struct Args {
     #[arg(long)]
     jobs: Option<usize>,
 
+    /// Run all seeds, and only tell those that fail.
+    #[arg(long)]
+    keep_going: bool,
+
     /// Put in one mistake after the other, and fail unless each is found within the seeds.
     #[arg(long, conflicts_with_all = ["seed", "bug"])]
     find_bugs: bool,
@@ -62,7 +66,8 @@ impl Args {
             None => (self.first, self.seeds),
         };
         let jobs = self.jobs.unwrap_or_else(cores).max(1);
-        Search { first, seeds, steps: self.steps, jobs, bug: self.bug }
+        let (steps, bug, goes_on) = (self.steps, self.bug, self.keep_going);
+        Search { first, seeds, steps, jobs, bug, goes_on }
     }
 }
 
@@ -76,13 +81,18 @@ fn main() -> ExitCode {
     let ends = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let search = args.search();
     let summary = search.run(&|| ends.is_some_and(|ends| Instant::now() >= ends));
-    match &summary.failure {
+    for failure in summary.failures.iter().filter(|_| args.keep_going) {
+        println!("seed {} fails: {}", failure.seed, failure.what);
+    }
+    match summary.failure() {
         None => {
             println!("sim: {}, clean", line(&summary));
             ExitCode::SUCCESS
         }
         Some(failure) => {
-            show(&search, failure);
+            if !args.keep_going {
+                show(&search, failure);
+            }
             println!("sim: {}, FAILED at seed {}", line(&summary), failure.seed);
             ExitCode::FAILURE
         }
@@ -94,9 +104,8 @@ fn find_bugs(args: &Args) -> ExitCode {
     for bug in Bug::value_variants() {
         let search = Search { bug: Some(*bug), ..args.search() };
         let summary = search.run(&|| false);
-        let failed = summary.failure.as_ref().map(|failure| failure.seed);
-        is_found &= failed.is_some();
-        match &summary.failure {
+        is_found &= summary.failure().is_some();
+        match summary.failure() {
             Some(Failure { seed, what }) => println!("sim: {bug:?} found by seed {seed}: {what}"),
             None => println!("sim: {bug:?} NOT found: {}", line(&summary)),
         }

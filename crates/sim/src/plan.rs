@@ -1,8 +1,8 @@
 //! The plan of a run: a list of events, drawn from a seed before anything happens.
 //!
 //! An event says all of itself, and what it refers to (a client, a lane, a partition) it names by a
-//! number that is taken modulo what there is when its turn comes. So a plan stays a plan when events
-//! are left out of it, which is how a failing one is made shorter.
+//! number that is taken modulo what there is when its turn comes. So a plan stays a plan when
+//! events are left out of it, which is how a failing one is made shorter.
 
 use std::fmt;
 

@@ -23,6 +23,8 @@ pub struct Search {
     pub steps: usize,
     pub jobs: usize,
     pub bug: Option<Bug>,
+    /// Runs all seeds, whatever fails.
+    pub goes_on: bool,
 }
 
 /// A seed that fails.
@@ -39,7 +41,14 @@ pub struct Summary {
     pub total: Report,
     /// The fewest steps of a seed.
     pub steps_min: u64,
-    pub failure: Option<Failure>,
+    pub failures: Vec<Failure>,
+}
+
+impl Summary {
+    /// The first seed that fails.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failures.iter().min_by_key(|failure| failure.seed)
+    }
 }
 
 thread_local! {
@@ -73,7 +82,7 @@ impl Search {
                     return;
                 }
                 let result = run_safely(&Plan::new(seed, self.steps), self.bug);
-                if result.is_err() {
+                if result.is_err() && !self.goes_on {
                     ends.store(true, Ordering::Relaxed);
                 }
                 let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,15 +104,22 @@ impl Search {
     pub fn shorten(&self, failure: &Failure) -> (Plan, Violation) {
         let plan = Plan::new(failure.seed, self.steps);
         let mut what = failure.what.clone();
+        let sort = sort_of(&failure.what);
         let short = shortest(&plan, |plan| match run_safely(plan, self.bug) {
-            Ok(_) => false,
-            Err(violation) => {
+            Err(violation) if sort_of(&violation) == sort => {
                 what = violation;
                 true
             }
+            Ok(_) | Err(_) => false,
         });
         (short, what)
     }
+}
+
+/// What sort of failure it is, by how its text begins.
+fn sort_of(what: &str) -> String {
+    const LETTERS: usize = 14;
+    what.chars().filter(char::is_ascii_alphabetic).take(LETTERS).collect()
 }
 
 impl Summary {
@@ -122,10 +138,7 @@ impl Summary {
                     if is_first { report.steps } else { self.steps_min.min(report.steps) };
             }
             Err(what) => {
-                let is_earlier = self.failure.as_ref().is_none_or(|known| seed < known.seed);
-                if is_earlier {
-                    self.failure = Some(Failure { seed, what });
-                }
+                self.failures.push(Failure { seed, what });
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Making a failing plan short: events are left out as long as it still fails.
 //!
 //! First large pieces are left out, then smaller ones, down to single events. Each try is a whole
-//! run, so there is a limit to their number. What fails in the end need not be what failed at first,
-//! but it fails, and it is short.
+//! run, so there is a limit to their number. What fails in the end need not be what failed at
+//! first, but it fails, and it is short.
 
 use crate::plan::{Plan, Planned};
 

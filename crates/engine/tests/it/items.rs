@@ -235,6 +235,19 @@ fn expired_items_are_gone_and_their_place_is_free() {
 }
 
 #[test]
+fn an_expired_item_whose_unique_key_went_with_another_one_is_no_damage() {
+    let bench = Bench::new();
+    let unique = r#""uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}"#;
+    bench.make_container(400, &format!(r#"{KEY_PK},"defaultTtl":-1,{unique}"#));
+    bench.create(r#"{"id":"short","pk":"a","ttl":10,"u":1}"#).result.unwrap();
+    bench.clock.advance_millis(10_000);
+    bench.create(r#"{"id":"other","pk":"a","u":1}"#).result.unwrap();
+    bench.assert_whole();
+    bench.delete("other", r#"["a"]"#).result.unwrap();
+    bench.assert_whole();
+}
+
+#[test]
 fn a_session_never_reads_the_past() {
     for (_, throughput) in PARTITIONS {
         let bench = Bench::new();

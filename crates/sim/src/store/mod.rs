@@ -1,7 +1,7 @@
 //! The simulated store: it keeps the storage contract, and does everything when it is told to.
 //!
-//! A batch that is submitted waits in the queue of its *lane*. From there it takes three steps, each
-//! at a moment of the scheduler's choice:
+//! A batch that is submitted waits in the queue of its *lane*. From there it takes three steps,
+//! each at a moment of the scheduler's choice:
 //!
 //! ```text
 //! submitted ──write──► written ──sync──► durable and visible ──tell──► its ticket is resolved
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! A *crash* ends the process that has the store open. What was synced is there when it is opened
-//! again; of the rest of each lane the batches up to some point are, in the order of the lane, since
-//! a log that is cut off, perhaps in the middle of a record, is good up to its last whole record. A
-//! *failed write* poisons the store, and what had not been synced by then has the same fate when it
-//! is opened again. A crash can also be set for the n-th write from now on, so that it comes in the
-//! middle of a step of the engine.
+//! again; of the rest of each lane the batches up to some point are, in the order of the lane,
+//! since a log that is cut off, perhaps in the middle of a record, is good up to its last whole
+//! record. A *failed write* poisons the store, and what had not been synced by then has the same
+//! fate when it is opened again. A crash can also be set for the n-th write from now on, so that it
+//! comes in the middle of a step of the engine.
 //!
 //! Making and dropping partitions and sealing wait for the disk as the contract has it: they are
 //! done when they return. The two of them that write can be cut off, too, done or not.
@@ -254,6 +254,12 @@ impl Disk {
         self.lock().faults
     }
 
+    /// Has a fault struck since there were so many, or does one go on?
+    pub fn has_failed_since(&self, faults: u64) -> bool {
+        let state = self.lock();
+        state.faults > faults || state.is_cut()
+    }
+
     /// A write fails, and nothing more is accepted.
     pub fn poison(&self) {
         let mut setters = Vec::new();
@@ -482,7 +488,8 @@ impl State {
                 batch.expects.retain(|expect| !is_guard(expect));
             }
             Bug::BlindExpiry if self.actor == Actor::Maintenance => {
-                let removes = |write: &Write| matches!(write, Write::Delete { space, .. } if *space == Space::Items);
+                let removes =
+                    |write: &Write| matches!(write, Write::Delete { space: Space::Items, .. });
                 if batch.writes.iter().any(removes) {
                     batch.expects.clear();
                 }

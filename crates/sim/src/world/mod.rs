@@ -1,8 +1,8 @@
 //! A run: a database on the simulated store, its clients, and what must be true of them.
 //!
-//! Everything happens on one thread. Operations of clients and steps of maintenance are futures that
-//! are polled here and nowhere else; the store does what it is told to; time passes when an event
-//! says so. So the plan decides all that happens, and the same plan has the same trace.
+//! Everything happens on one thread. Operations of clients and steps of maintenance are futures
+//! that are polled here and nowhere else; the store does what it is told to; time passes when an
+//! event says so. So the plan decides all that happens, and the same plan has the same trace.
 
 mod ask;
 mod commits;
@@ -74,6 +74,8 @@ pub(crate) struct World {
     database: Arc<Database>,
     clients: Vec<Client>,
     maintenance: Option<(Step, Arc<Flag>)>,
+    /// Faults of the store before the step under way began.
+    step_faults: u64,
     /// How the last step of maintenance ended.
     rested: Option<Maintenance>,
     containers: Vec<Contents>,
@@ -172,6 +174,7 @@ impl World {
             database,
             clients: (0..setup.clients).map(|_| Client::default()).collect(),
             maintenance: None,
+            step_faults: 0,
             rested: None,
             containers: Vec::new(),
             records: BTreeMap::new(),
@@ -323,6 +326,7 @@ impl World {
                 database.maintain_step(&MaintenanceBudget { items_max, bytes_max }).await
             });
             self.maintenance = Some((step, Flag::raised()));
+            self.step_faults = self.disk.faults();
         }
         let Some((mut step, flag)) = self.maintenance.take() else { return Ok(()) };
         if !flag.is_raised() {
@@ -330,7 +334,6 @@ impl World {
             return Ok(());
         }
         self.report.steps += 1;
-        let faults = self.disk.faults();
         self.disk.note_actor(Actor::Maintenance, self.seconds());
         let polled = poll(&mut step, &flag);
         self.disk.note_actor(Actor::Nobody, self.seconds());
@@ -339,8 +342,7 @@ impl World {
             Poll::Ready(Ok(maintenance)) => self.rested = Some(maintenance),
             Poll::Ready(Err(error)) => {
                 self.rested = None;
-                let is_allowed = faults > 0 || self.disk.faults() > 0;
-                if !is_allowed {
+                if !self.disk.has_failed_since(self.step_faults) {
                     return Err(format!("maintenance failed without a fault: {error}"));
                 }
             }

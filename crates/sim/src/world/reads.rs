@@ -1,6 +1,6 @@
 //! Reads of much at once: they wait for nothing, so what they answer is what the model has at that
-//! moment. A query that is read over many events must show everything that did not change meanwhile,
-//! once.
+//! moment. A query that is read over many events must show everything that did not change
+//! meanwhile, once.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl World {
     pub(super) fn is_excused(&self, reply: &Reply, faults: u64) -> bool {
         let failed = reply.result.as_ref().err().map(|error| &error.kind);
         let is_fault = matches!(failed, Some(ErrorKind::Unavailable | ErrorKind::Internal));
-        is_fault && self.disk.faults() > faults
+        is_fault && self.disk.has_failed_since(faults)
     }
 
     /// Reads some item, in passing.
