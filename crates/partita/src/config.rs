@@ -333,7 +333,8 @@ mod tests {
 
     #[test]
     fn memory_is_divided_among_those_who_take_it() {
-        let config = config(&["--memory-mb", "225", "--cache-mb", "64", "--data-dir", "/x"]).unwrap();
+        let config =
+            config(&["--memory-mb", "225", "--cache-mb", "64", "--data-dir", "/x"]).unwrap();
         let memory = &config.memory;
         let StoreConfig::Embedded { settings, .. } = &config.store else { panic!("no store") };
         assert_eq!(settings.cache_bytes, 64 << 20);

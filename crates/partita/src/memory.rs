@@ -157,9 +157,9 @@ impl MemoryPlan {
     pub(crate) fn to_object(&self) -> Object {
         let mb = |bytes: u64| i64::try_from(bytes / MB).unwrap_or(i64::MAX);
         let total = Object::new().with("total_mb", mb(self.total));
-        self.parts().into_iter().fold(total, |object, (name, bytes)| {
-            object.with(&format!("{name}_mb"), mb(bytes))
-        })
+        self.parts()
+            .into_iter()
+            .fold(total, |object, (name, bytes)| object.with(&format!("{name}_mb"), mb(bytes)))
     }
 }
 
@@ -200,7 +200,8 @@ fn total(
         )));
     }
     let bytes = megabytes.checked_mul(MB);
-    let bytes = bytes.ok_or_else(|| Failure::usage(format!("--memory-mb {megabytes} is too much")))?;
+    let bytes =
+        bytes.ok_or_else(|| Failure::usage(format!("--memory-mb {megabytes} is too much")))?;
     if let Some(limit) = limit.filter(|limit| limit.bytes < bytes) {
         warnings.push(format!("--memory-mb {megabytes} is more than there is: {limit}"));
     }
@@ -213,7 +214,8 @@ fn cache(asked: Asked, beside_program: u64, warnings: &mut Vec<String>) -> Resul
         return Ok(CACHE.min(beside_program / 100 * CACHE_PERCENT));
     };
     let bytes = megabytes.checked_mul(MB);
-    let bytes = bytes.ok_or_else(|| Failure::usage(format!("--cache-mb {megabytes} is too much")))?;
+    let bytes =
+        bytes.ok_or_else(|| Failure::usage(format!("--cache-mb {megabytes} is too much")))?;
     if bytes <= most {
         return Ok(bytes);
     }

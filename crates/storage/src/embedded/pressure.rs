@@ -68,7 +68,8 @@ impl Spaces {
         }
         self.make_room(bytes, database)?;
         for _ in 0..STEPS_MAX {
-            let fits = self.buffer_bytes_max.is_none_or(|most| database.write_buffer_size() <= most);
+            let fits =
+                self.buffer_bytes_max.is_none_or(|most| database.write_buffer_size() <= most);
             if fits && self.buffers_waiting() + 1 < BUFFERS_HALT {
                 break;
             }
