@@ -160,12 +160,11 @@ fn serve(
     );
     let banner_certificate = certificate.path().map(|path| path.display().to_string());
     let durability = database.status().store.durability;
-    let memory = config.memory;
     let services = Services {
         door: Arc::new(door),
         telemetry,
         certificate,
-        status: Arc::new(move || status(&database, &memory)),
+        status: Arc::new(move || status(&database, &config.memory)),
         version: VERSION,
         compat: compat::document(VERSION).into(),
     };

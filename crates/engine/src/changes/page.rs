@@ -1,8 +1,8 @@
 //! A page of the change feed under construction.
 //!
 //! Walks the records of a partition's feed after an LSN, all records of one LSN at a time, and ends
-//! between two LSNs: when it has enough items or bytes or half of its memory, when it has looked at enough records or
-//! long enough, or at the end of the feed.
+//! between two LSNs: when it has enough items or bytes or half of its memory, when it has looked at
+//! enough records or long enough, or at the end of the feed.
 
 use std::collections::HashSet;
 

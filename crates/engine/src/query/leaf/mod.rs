@@ -208,8 +208,8 @@ impl<'a> Leaf<'a> {
         })
     }
 
-    /// The row of each of some places that this leaf gave; none where the item has none. Of the first
-    /// places only, if the rows of all would take more than so much memory.
+    /// The row of each of some places that this leaf gave; none where the item has none. Of the
+    /// first places only, if the rows of all would take more than so much memory.
     pub(super) fn rows_at(
         &mut self,
         places: &PlaceList,
