@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use partita_model::{
     Charge, Clock, Consistency, ContainerRid, Entropy, Error, ErrorKind, Etag, MemoryBudget,
-    NoThreads, Result, ScriptKind, Threads, limits,
+    MemoryFigures, NoThreads, Result, ScriptKind, Threads, limits,
 };
 use partita_storage::{Disk, Status, Store};
 
@@ -252,6 +252,13 @@ impl Default for EngineSettings {
             threads: Arc::new(NoThreads),
             memory: MemoryBudget::default(),
         }
+    }
+}
+
+impl Database {
+    /// What operations have reserved of their working memory.
+    pub fn memory(&self) -> MemoryFigures {
+        self.settings.memory.figures()
     }
 }
 

@@ -6,6 +6,7 @@
 //! program takes.
 
 use partita_model::MemoryUse;
+use partita_storage::{Batch, Write};
 
 /// Rows on their way into a page, and the page.
 pub(crate) const ROWS: MemoryUse =
@@ -43,9 +44,33 @@ pub(crate) const WRITES: MemoryUse = MemoryUse {
     advice: "Write less in one request",
 };
 
+/// The index entries of one item.
+pub(crate) const ENTRIES: MemoryUse = MemoryUse {
+    name: "the index entries of one item",
+    advice: "Exclude paths with very many values from the index, or store smaller items",
+};
+
 /// The results of the operations of a bulk.
 pub(crate) const RESULTS: MemoryUse =
     MemoryUse { name: "the results of a bulk", advice: "Send fewer operations at a time" };
 
 /// A place in a list of numbers that grows by doubling.
 pub(crate) const NUMBER_BYTES: usize = 2 * size_of::<u64>();
+
+/// What a change takes beside its key and value, about: its place among the changes of a
+/// transaction, and in the batch that is made of them.
+pub(crate) const CHANGE_BYTES: usize = 160;
+
+/// The memory that the changes of a batch take, about.
+pub(crate) fn bytes_of(batch: &Batch) -> usize {
+    let written = batch.writes.iter().map(|write| {
+        CHANGE_BYTES
+            + match write {
+                Write::Put { key, value, .. } => key.len() + value.len(),
+                Write::Delete { key, .. } => key.len(),
+                Write::Add { key, .. } => key.len(),
+                Write::Log { value, .. } => value.len(),
+            }
+    });
+    written.sum::<usize>() + batch.expects.len() * CHANGE_BYTES
+}

@@ -96,6 +96,13 @@ impl MemoryBudget {
         self.0.bytes_max / ONE_PART
     }
 
+    /// The error of somebody who knows, without having reserved it, that it would be more than one
+    /// operation may have.
+    pub fn too_much(&self, what: MemoryUse) -> Error {
+        self.0.too_much.fetch_add(1, Ordering::Relaxed);
+        Refusal { what, bytes_max: self.0.bytes_max, is_short: false }.into_error()
+    }
+
     /// What is reserved, and what was.
     pub fn figures(&self) -> MemoryFigures {
         MemoryFigures {

@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Run scripts for the server that started this process.
     #[command(name = script_worker::COMMAND, hide = true)]
-    ScriptWorker,
+    ScriptWorker(ScriptWorkerArgs),
     /// Say how to trust the server's certificate: on Linux, Windows and macOS, in Java, Node,
     /// Python and .NET.
     Trust(TrustArgs),
@@ -76,6 +76,13 @@ pub(crate) enum Command {
     /// Print a token for trying roles (--access-file) without an identity provider; the first time,
     /// make the access file.
     DevToken(DevTokenArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScriptWorkerArgs {
+    /// Bytes of a script's heap
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) heap_bytes: usize,
 }
 
 #[derive(Debug, Args)]
@@ -334,8 +341,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_DURABILITY", value_enum, default_value_t = DurabilityKind::Sync)]
     pub(crate) durability: DurabilityKind,
 
-    /// Memory for the store's cache, in MB [default: 256], half of it for items and half for
-    /// blocks; queries remember what they found in up to three eighths of it more
+    /// Memory for the server and its processes, in MB, the cache included: what queries, scripts,
+    /// writes and bodies may take is divided from it [default: three quarters of what the cgroup or
+    /// the machine has]
+    #[arg(long, env = "PARTITA_MEMORY_MB", value_name = "MB")]
+    pub(crate) memory_mb: Option<u64>,
+
+    /// Memory for the store's cache, in MB, part of --memory-mb [default: 256, or less on a small
+    /// machine], half of it for items and half for blocks; queries remember what they found in up
+    /// to three eighths of it more
     #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
     pub(crate) cache_mb: Option<u64>,
 

@@ -10,7 +10,8 @@ use partita_engine::{
     ChangeFeedSettings, DefaultThroughput, EngineSettings, PartitionSettings, QuerySettings,
     ScriptSettings, ThroughputMode,
 };
-use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings, limits};
+use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
+use partita_model::MemoryBudget;
 use partita_nosql::Trust;
 use partita_storage::{DiskSettings, Durability, EmbeddedSettings};
 
@@ -20,8 +21,10 @@ use crate::args::{
     TlsArgs,
 };
 use crate::failure::Failure;
+use crate::memory::{Asked, MemoryPlan};
 use crate::memory_limit::MemoryLimit;
 use crate::outgoing::{Authorities, Errand, Target};
+use crate::script_worker;
 use crate::system::SystemThreads;
 use crate::trust::{PrimaryKey, TrustSource};
 
@@ -29,15 +32,6 @@ use crate::trust::{PrimaryKey, TrustSource};
 pub(crate) const DEFAULT_PORT: u16 = 8081;
 
 const DEFAULT_DATA_DIR: &str = "./partita-data";
-
-/// Eighths of the store's cache that the result cache of queries gets: with less, a query over ten
-/// million items reads anew each time what it could remember.
-const RESULT_CACHE_EIGHTHS: u64 = 3;
-
-/// Bodies get one part in so many of the memory that there is.
-const BODIES_PART: u64 = 8;
-const BODIES_BYTES_LEAST: u64 = 32 * 1024 * 1024;
-const BODIES_BYTES_MOST: u64 = 1024 * 1024 * 1024;
 
 /// A server as it was asked for.
 #[derive(Debug)]
@@ -52,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) certificate: CertificateSource,
     pub(crate) certificate_names: Vec<String>,
     pub(crate) engine: EngineSettings,
+    /// Who gets how much memory.
+    pub(crate) memory: MemoryPlan,
     pub(crate) clock_skew_seconds: u64,
     /// Are duplicate names in JSON refused?
     pub(crate) strict_json: bool,
@@ -108,14 +104,15 @@ impl Config {
         if args.connections_max == 0 {
             return Err(Failure::usage("--connections-max 0: nobody could connect"));
         }
+        let memory = memory(&args)?;
         Ok(Config {
             certificate: certificate(&args.tls, data_dir.as_ref()),
             certificate_names: args.tls.tls_san.clone(),
-            store: store(&args, data_dir)?,
+            store: store(&args, &memory, data_dir),
             server: ServerSettings {
                 listen,
                 connections_max: args.connections_max,
-                bodies_bytes_max: bodies_bytes_max(MemoryLimit::of_this_process()),
+                bodies_bytes_max: memory.bodies,
                 drain: Duration::from_secs(args.drain_seconds),
                 ..ServerSettings::default()
             },
@@ -123,7 +120,8 @@ impl Config {
             trusted,
             primary_key,
             alert_webhook: alert_webhook(&args)?,
-            engine: engine(&args),
+            engine: engine(&args, &memory),
+            memory,
             clock_skew_seconds: args.clock_skew_minutes.saturating_mul(60),
             strict_json: args.strict_json,
             init: args.init,
@@ -141,20 +139,22 @@ impl Config {
     }
 }
 
-/// Memory for bodies of requests and answers: a part of what there is. The least has room for a few
-/// of the largest; more than the most only serves clients that do not read.
-fn bodies_bytes_max(limit: Option<MemoryLimit>) -> u64 {
-    let part = limit.map(|limit| limit.bytes / BODIES_PART);
-    part.unwrap_or(limits::BODIES_BYTES_MAX).clamp(BODIES_BYTES_LEAST, BODIES_BYTES_MOST)
-}
-
 /// Partitions that a query looks at at once: as many as there are cores, within reason. More would
 /// only take turns.
 fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8)
 }
 
-fn engine(args: &ServeArgs) -> EngineSettings {
+fn memory(args: &ServeArgs) -> Result<MemoryPlan, Failure> {
+    let asked = Asked {
+        memory_mb: args.memory_mb,
+        cache_mb: args.cache_mb,
+        script_workers: script_worker::workers_wanted(),
+    };
+    MemoryPlan::new(asked, MemoryLimit::of_this_process().as_ref())
+}
+
+fn engine(args: &ServeArgs, memory: &MemoryPlan) -> EngineSettings {
     EngineSettings {
         default_consistency: args.consistency,
         throughput: match args.throughput {
@@ -172,8 +172,8 @@ fn engine(args: &ServeArgs) -> EngineSettings {
             announced_seconds: args.split_seconds_min,
             ..PartitionSettings::default()
         },
-        query: query(args),
-        memory: partita_model::MemoryBudget::default(),
+        query: query(args, memory),
+        memory: MemoryBudget::new(in_memory(memory.operations)),
         change_feed: ChangeFeedSettings {
             retention_minutes: args.all_versions_retention,
             ..ChangeFeedSettings::default()
@@ -186,19 +186,20 @@ fn engine(args: &ServeArgs) -> EngineSettings {
     }
 }
 
-/// The result cache, which saves reads of the store, gets a part of what the store's cache gets.
-fn query(args: &ServeArgs) -> QuerySettings {
-    let usual = QuerySettings::default();
-    let cache_bytes = args.cache_mb.unwrap_or_default().saturating_mul(1024 * 1024);
-    let part = usize::try_from(cache_bytes / 8 * RESULT_CACHE_EIGHTHS).unwrap_or(usize::MAX);
+fn query(args: &ServeArgs, memory: &MemoryPlan) -> QuerySettings {
     let millis_max = args.query_seconds_max.saturating_mul(1_000);
-    let usual = QuerySettings {
+    let settings = QuerySettings {
         parallelism: parallelism(),
-        cache_bytes_max: part.max(usual.cache_bytes_max),
+        cache_bytes_max: in_memory(memory.found),
         whole_millis_max: millis_max,
-        ..usual
+        ..QuerySettings::default()
     };
-    usual.limited(millis_max)
+    settings.limited(millis_max)
+}
+
+/// No more than there are addresses for.
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// A URL without a path, with a slash at its end as SDKs want it.
@@ -268,12 +269,12 @@ fn data_dir(args: &ServeArgs) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(absolute))
 }
 
-fn store(args: &ServeArgs, data_dir: Option<PathBuf>) -> Result<StoreConfig, Failure> {
+fn store(args: &ServeArgs, memory: &MemoryPlan, data_dir: Option<PathBuf>) -> StoreConfig {
     let directory = match (args.store, data_dir) {
         (StoreKind::Embedded, Some(directory)) => directory,
-        (StoreKind::Embedded | StoreKind::Memory, _) => return Ok(StoreConfig::Memory),
+        (StoreKind::Embedded | StoreKind::Memory, _) => return StoreConfig::Memory,
     };
-    let mut settings = EmbeddedSettings {
+    let settings = EmbeddedSettings {
         durability: match args.durability {
             DurabilityKind::Sync => Durability::Sync,
             DurabilityKind::Relaxed => Durability::Relaxed,
@@ -282,14 +283,11 @@ fn store(args: &ServeArgs, data_dir: Option<PathBuf>) -> Result<StoreConfig, Fai
             reserve_bytes: args.disk_reserve_mb.map(|megabytes| megabytes << 20),
             ..DiskSettings::default()
         }),
+        cache_bytes: memory.cache,
+        write_bytes_max: Some(memory.changes),
         ..EmbeddedSettings::default()
     };
-    if let Some(megabytes) = args.cache_mb {
-        let bytes = megabytes.checked_mul(1024 * 1024);
-        settings.cache_bytes =
-            bytes.ok_or_else(|| Failure::usage(format!("--cache-mb {megabytes} is too much")))?;
-    }
-    Ok(StoreConfig::Embedded { directory, settings })
+    StoreConfig::Embedded { directory, settings }
 }
 
 fn certificate(args: &TlsArgs, data_dir: Option<&PathBuf>) -> CertificateSource {
@@ -321,7 +319,6 @@ mod tests {
 
     use super::*;
     use crate::args::Cli;
-    use crate::memory_limit::SetBy;
 
     fn config(flags: &[&str]) -> Result<Config, Failure> {
         let typed = ["partita"].into_iter().chain(flags.iter().copied());
@@ -335,23 +332,16 @@ mod tests {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
 
     #[test]
-    fn the_result_cache_grows_with_the_cache_of_the_store() {
-        let usual = QuerySettings::default();
-        for (megabytes, bytes) in
-            [("1", usual.cache_bytes_max), ("256", usual.cache_bytes_max), ("4096", 1536 << 20)]
-        {
-            let query = config(&["--cache-mb", megabytes]).unwrap().engine.query;
-            assert_eq!(query.cache_bytes_max, bytes);
-        }
-    }
-
-    #[test]
-    fn bodies_get_a_part_of_the_memory_that_there_is() {
-        let of = |bytes| bodies_bytes_max(Some(MemoryLimit { bytes, set_by: SetBy::Machine }));
-        assert_eq!(of(300 << 20), 300 << 17);
-        assert_eq!(of(100 << 20), BODIES_BYTES_LEAST);
-        assert_eq!(of(1 << 40), BODIES_BYTES_MOST);
-        assert_eq!(bodies_bytes_max(None), limits::BODIES_BYTES_MAX);
+    fn memory_is_divided_among_those_who_take_it() {
+        let config =
+            config(&["--memory-mb", "225", "--cache-mb", "64", "--data-dir", "/x"]).unwrap();
+        let memory = &config.memory;
+        let StoreConfig::Embedded { settings, .. } = &config.store else { panic!("no store") };
+        assert_eq!(settings.cache_bytes, 64 << 20);
+        assert_eq!(settings.write_bytes_max, Some(memory.changes));
+        assert_eq!(config.server.bodies_bytes_max, memory.bodies);
+        assert_eq!(config.engine.query.cache_bytes_max as u64, memory.found);
+        assert_eq!(config.engine.memory.figures().bytes_max as u64, memory.operations);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! - `alerts.rs`: what should be told without being asked; `metrics.rs`: what is when asked;
 //! - `check.rs`: is what is stored whole?
 //! - `script_worker.rs`: processes in which the server has scripts run;
-//! - `memory_limit.rs`: how much memory there is, which caches and budgets divide;
+//! - `memory_limit.rs`: how much memory there is; `memory.rs`: who gets how much of it;
 //! - `cli/`: commands that ask a running server and print what it says; `bench/` measures one;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
@@ -29,6 +29,7 @@ mod healthcheck;
 mod init;
 mod keys;
 mod maintainer;
+mod memory;
 mod memory_limit;
 mod metrics;
 mod outgoing;
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
             KeysCommand::Rotate(args) => keys::rotate(args),
         },
         Some(Command::DevToken(args)) => access::dev_token::run(&args, clock),
-        Some(Command::ScriptWorker) => script_worker::run(clock),
+        Some(Command::ScriptWorker(args)) => script_worker::run(clock, &args),
         Some(Command::Serve(args)) => serve(*args, clock),
         None => serve(cli.serve, clock),
     };

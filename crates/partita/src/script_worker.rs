@@ -12,7 +12,9 @@ use partita_script::{Courtesy, Limits, WorkerCommand, Workers};
 use rustix::process::{getpid, nice, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::args::ScriptWorkerArgs;
 use crate::failure::Failure;
+use crate::memory::ScriptMemory;
 use crate::system::{SystemClock, SystemEntropy};
 
 /// The command that starts a worker.
@@ -31,16 +33,17 @@ const NICENESS: i32 = 19;
 const HOST_NICENESS: i32 = 10;
 
 /// Runs scripts for the server at the other end of standard input and output.
-pub(crate) fn run(clock: SystemClock) -> Result<(), Failure> {
+pub(crate) fn run(clock: SystemClock, args: &ScriptWorkerArgs) -> Result<(), Failure> {
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let (clock, entropy) = (Arc::new(clock), Arc::new(entropy));
+    let limits = Limits { memory_bytes_max: args.heap_bytes, ..Limits::default() };
     let serve = || {
         // As they are: frames come and go in one piece.
         let mut input = BufReader::new(File::from(stdin().as_fd().try_clone_to_owned()?));
         let mut output = File::from(stdout().as_fd().try_clone_to_owned()?);
         let courtesy = Arc::new(StandingBack::here());
-        partita_script::serve(&mut input, &mut output, Limits::default(), clock, entropy, courtesy)
+        partita_script::serve(&mut input, &mut output, limits, clock, entropy, courtesy)
     };
     serve()
         .map_err(|error| Failure::other(format!("the script worker has lost its server: {error}")))
@@ -84,21 +87,29 @@ impl Courtesy for StandingBack {
     }
 }
 
+/// How many workers each of the two groups gets, if there is the memory for their heaps.
+pub(crate) fn workers_wanted() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    (processors * WORKERS_PER_PROCESSOR).max(WORKERS_MIN)
+}
+
 /// Who runs the server's scripts. Their time is the real one, whatever time tests have set for the
 /// database.
-pub(crate) fn runtime(clock: SystemClock) -> Result<Arc<dyn ScriptRuntime>, Failure> {
+pub(crate) fn runtime(
+    clock: SystemClock,
+    memory: ScriptMemory,
+) -> Result<Arc<dyn ScriptRuntime>, Failure> {
     let program = this_program()
         .map_err(|error| Failure::other(format!("this program does not find itself: {error}")))?;
-    let command = WorkerCommand { program, arguments: vec![COMMAND.into()] };
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let workers_max = (processors * WORKERS_PER_PROCESSOR).max(WORKERS_MIN);
+    let heap = format!("--heap-bytes={}", memory.heap_bytes);
+    let command = WorkerCommand { program, arguments: vec![COMMAND.into(), heap.into()] };
     // In Linux this is the priority of the calling thread; elsewhere it is the whole server's.
     let stand_back = || {
         if cfg!(target_os = "linux") {
             let _ = nice(HOST_NICENESS);
         }
     };
-    Ok(Arc::new(Workers::new(command, workers_max, Arc::new(clock), stand_back)))
+    Ok(Arc::new(Workers::new(command, memory.workers, Arc::new(clock), stand_back)))
 }
 
 /// The program that is running, also when its file was replaced by a newer one since: the two would

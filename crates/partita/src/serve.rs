@@ -19,7 +19,7 @@ use partita_gateway::{
     Certificate, Pool, Reloads, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry,
     start_logging,
 };
-use partita_model::{Clock, Entropy, Object, ShiftedClock, Value};
+use partita_model::{Clock, Entropy, MemoryFigures, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
 use rustix::process::nice;
@@ -34,6 +34,7 @@ use crate::disk::{self, DiskWatcher};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::init;
 use crate::maintainer::Maintainer;
+use crate::memory::MemoryPlan;
 use crate::metrics;
 use crate::script_worker;
 use crate::system::{SystemClock, SystemEntropy};
@@ -54,13 +55,15 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     start_logging(&config.log_level, config.log_format)
         .map_err(|error| Failure::usage(format!("--log-level: {error}")))?;
     warn_about_known_key(&config);
+    tracing::info!("{}", config.memory);
+    config.memory.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     config.server.connections_max = fit_descriptors(config.server.connections_max);
 
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let (handed, controls) = controls(&config, clock);
-    config.engine.scripts.runtime = Some(script_worker::runtime(clock)?);
+    config.engine.scripts.runtime = Some(script_worker::runtime(clock, config.memory.scripts)?);
     let database = Database::open(
         open_store(&config.store, &*entropy)?,
         Arc::clone(&handed),
@@ -162,7 +165,7 @@ fn serve(
         door: Arc::new(door),
         telemetry,
         certificate,
-        status: Arc::new(move || status(&database)),
+        status: Arc::new(move || status(&database, &config.memory)),
         version: VERSION,
         compat: compat::document(VERSION).into(),
     };
@@ -275,7 +278,7 @@ async fn reload_on_signals(
 }
 
 /// What `/ready` and `/status` tell of the database.
-fn status(database: &Database) -> ServiceStatus {
+fn status(database: &Database, memory: &MemoryPlan) -> ServiceStatus {
     let status = database.status();
     let store = &status.store;
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -297,7 +300,8 @@ fn status(database: &Database) -> ServiceStatus {
         .with("disk_bytes", number(store.disk_bytes))
         .with("commits", number(store.commits))
         .with("groups", number(store.groups))
-        .with("reopenings", number(store.reopenings));
+        .with("reopenings", number(store.reopenings))
+        .with("memory", memory_status(memory, database.memory()));
     if let Some(trouble) = trouble {
         details = details.with("trouble", trouble);
     }
@@ -305,6 +309,17 @@ fn status(database: &Database) -> ServiceStatus {
         details = details.with("disk", disk::details(disk));
     }
     ServiceStatus { ready: store.healthy, trouble, details: Value::from(details).to_json() }
+}
+
+/// How the memory is divided, and what operations have of theirs.
+fn memory_status(plan: &MemoryPlan, figures: MemoryFigures) -> Object {
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    plan.to_object()
+        .with("operations_bytes", count(figures.used))
+        .with("operations_bytes_peak", count(figures.peak))
+        .with("refused_too_much", number(figures.too_much))
+        .with("refused_short", number(figures.short))
 }
 
 fn warn_about_known_key(config: &Config) {

@@ -85,6 +85,8 @@ impl Shared {
     /// This thread's machine, out of its keeping: a function's query may call functions.
     fn take_machine(self: &Arc<Shared>) -> Result<ThreadMachine> {
         let kept = MACHINES.with_borrow_mut(|machines| {
+            // Before another one is made: one heap more is memory that nobody counts on.
+            machines.retain(|machine| machine.owner.strong_count() > 0);
             let owner = Arc::as_ptr(self);
             let at = machines.iter().position(|machine| machine.owner.as_ptr() == owner)?;
             Some(machines.swap_remove(at))

@@ -1,8 +1,8 @@
 //! A page of the change feed under construction.
 //!
 //! Walks the records of a partition's feed after an LSN, all records of one LSN at a time, and ends
-//! between two LSNs: when it has enough items or bytes, when it has looked at enough records or
-//! long enough, or at the end of the feed.
+//! between two LSNs: when it has enough items or bytes or half of its memory, when it has looked at
+//! enough records or long enough, or at the end of the feed.
 
 use std::collections::HashSet;
 
@@ -49,6 +49,8 @@ pub(super) struct Page<'a> {
     /// It ended before the end.
     pub(super) more: bool,
     memory: Reservation,
+    /// A page that has so much of it is full.
+    memory_max: usize,
 }
 
 /// The part of a partition that is asked for.
@@ -112,6 +114,7 @@ impl<'a> Page<'a> {
             loaded_bytes: 0,
             more: false,
             memory: memory.reservation(memory::CHANGES),
+            memory_max: memory.bytes_max() / 2,
         }
     }
 
@@ -146,6 +149,7 @@ impl<'a> Page<'a> {
         let nanos = self.clock.monotonic_nanos().saturating_sub(self.started_nanos);
         self.changes.len() >= self.items_max
             || self.bytes >= self.settings.page_bytes_max
+            || self.memory.bytes() >= self.memory_max
             || self.looked_at >= self.settings.page_entries_max
             || nanos / 1_000_000 >= self.settings.page_millis_max
     }

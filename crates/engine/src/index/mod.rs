@@ -60,6 +60,7 @@ pub(crate) use terms::string_bytes_max;
 pub(crate) use value::{ARRAY, EntryValue, fit, is_cut};
 
 use crate::keys;
+use crate::memory::CHANGE_BYTES;
 
 const STEP_END_LONG: u8 = 0x00;
 const STEP_MEMBER: u8 = 0x01;
@@ -85,13 +86,20 @@ pub(crate) struct Entries {
     pub(crate) shape: Option<u64>,
 }
 
-/// The entries of a document, as it is stored, under a policy.
-pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy, terms: Terms) -> Entries {
+/// The entries of a document, as it is stored, under a policy. None if they take more memory than
+/// this: an item of 2 MB may have hundreds of thousands of values at a path of a kilobyte.
+pub(crate) fn entries(
+    text: &str,
+    rid: u64,
+    policy: &IndexingPolicy,
+    terms: Terms,
+    bytes_max: usize,
+) -> Option<Entries> {
     if policy.mode() == IndexingMode::None {
-        return Entries::default();
+        return Some(Entries::default());
     }
     let document = Document::new(text);
-    let mut keys = KeyBuffer::with_capacity(text.len());
+    let mut keys = KeyBuffer::new(text.len(), bytes_max);
     let mut shape = shape::Gather::default();
     let mut path = Vec::with_capacity(64);
     document.visit(&mut |place, node| {
@@ -108,7 +116,8 @@ pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy, terms: Term
     let shape = shape.id();
     keys.push(|out| out.extend_from_slice(&keys::shape_entry(shape, rid)));
     composite::put_keys(&mut keys, document, rid, policy);
-    Entries { keys: keys.into_sorted(), shape: Some(shape) }
+    let is_whole = keys.has_room();
+    is_whole.then(|| Entries { keys: keys.into_sorted(), shape: Some(shape) })
 }
 
 /// Keys one behind the other: a document has dozens, and a place in memory for each would cost more
@@ -116,17 +125,27 @@ pub(crate) fn entries(text: &str, rid: u64, policy: &IndexingPolicy, terms: Term
 struct KeyBuffer {
     bytes: Vec<u8>,
     keys: Vec<Range<usize>>,
+    /// With more, no further ones are added.
+    bytes_max: usize,
 }
 
 impl KeyBuffer {
     /// For a document of this length. Its values are in its keys, and paths take about as much as
     /// names and punctuation do.
-    fn with_capacity(text_bytes: usize) -> KeyBuffer {
-        KeyBuffer { bytes: Vec::with_capacity(text_bytes * 3 / 2), keys: Vec::with_capacity(32) }
+    fn new(text_bytes: usize, bytes_max: usize) -> KeyBuffer {
+        let bytes = Vec::with_capacity(text_bytes * 3 / 2);
+        KeyBuffer { bytes, keys: Vec::with_capacity(32), bytes_max }
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes.len() + self.keys.len() * CHANGE_BYTES <= self.bytes_max
     }
 
     /// Adds what `put` appends.
     fn push(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        if !self.has_room() {
+            return;
+        }
         let start = self.bytes.len();
         put(&mut self.bytes);
         self.keys.push(start..self.bytes.len());
@@ -134,7 +153,7 @@ impl KeyBuffer {
 
     /// The keys in their order, each once.
     fn into_sorted(self) -> Vec<Bytes> {
-        let KeyBuffer { bytes, mut keys } = self;
+        let KeyBuffer { bytes, mut keys, .. } = self;
         let key = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
         keys.sort_unstable_by(|a, b| key(a).cmp(key(b)));
         keys.dedup_by(|a, b| key(a) == key(b));

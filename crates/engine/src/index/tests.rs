@@ -25,7 +25,7 @@ fn terms(text: &str, policy: &IndexingPolicy) -> Vec<Vec<u8>> {
 }
 
 fn terms_as(text: &str, policy: &IndexingPolicy, terms: Terms) -> Vec<Vec<u8>> {
-    let all = entries(text, 1, policy, terms).keys;
+    let all = entries(text, 1, policy, terms, usize::MAX).unwrap().keys;
     let is_term = |key: &Bytes| contains(&keys::all_terms(), key);
     all.into_iter().filter(is_term).map(Vec::from).collect()
 }
@@ -130,7 +130,8 @@ fn a_shape_says_what_is_at_a_path() {
 
 #[test]
 fn shapes_are_equal_if_the_same_paths_have_the_same_kinds() {
-    let shape = |text: &str| entries(text, 1, &policy("{}"), Terms::Short).shape;
+    let shape =
+        |text: &str| entries(text, 1, &policy("{}"), Terms::Short, usize::MAX).unwrap().shape;
     let one = shape(r#"{"a":1,"b":[1]}"#);
     assert_eq!(one, shape(r#"{"b":[],"a":"x"}"#));
     for other in [r#"{"a":1,"b":1}"#, r#"{"a":1}"#, r#"{"a":1,"b":[],"c":1}"#, r#"{}"#] {

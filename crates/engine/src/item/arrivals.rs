@@ -65,7 +65,7 @@ impl<'a> Arrivals<'a> {
     pub(crate) fn put(&mut self, item_key: &[u8], record: &ItemRecord) -> Result<()> {
         let key = self.parse(item_key)?;
         self.count(item_key, &key, record, 1);
-        let entries = entries(self.container, Some(record))?;
+        let entries = entries(self.container, Some(record), None)?;
         if let Some(shape) = entries.shape.filter(|shape| *shape != UNKNOWN_SHAPE) {
             self.describe(shape, record)?;
         }
@@ -87,7 +87,7 @@ impl<'a> Arrivals<'a> {
     pub(crate) fn remove(&mut self, item_key: &[u8], record: &ItemRecord) -> Result<()> {
         let key = self.parse(item_key)?;
         self.count(item_key, &key, record, -1);
-        let entries = entries(self.container, Some(record))?;
+        let entries = entries(self.container, Some(record), None)?;
         let entries = entries.keys.into_iter().map(Vec::from);
         for entry in entries.chain([keys::rid(record.rid)]) {
             self.index.entry(entry).or_insert(None);

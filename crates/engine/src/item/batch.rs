@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use partita_model::{
-    Document, Epk, Error, IndexingPolicy, KeyPart, Lsn, PartitionKey, Raw, Result, UniqueKey,
-    Usage, keycode,
+    Document, Epk, Error, IndexingPolicy, KeyPart, Lsn, MemoryBudget, PartitionKey, Raw, Result,
+    UniqueKey, Usage, keycode,
 };
 use partita_storage::{Batch, Entry, Snapshot, Space};
 
@@ -20,6 +20,7 @@ use crate::catalog::{Container, Partition, RidClaim};
 use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
+use crate::memory;
 use crate::record::ItemRecord;
 
 /// The way of an item from what is stored to what shall be.
@@ -35,6 +36,8 @@ pub(super) struct Transition<'a> {
     pub(super) new: Option<&'a ItemRecord>,
     /// Does the feed keep all versions of the container's items?
     pub(super) keeps_all: bool,
+    /// What the new version's index entries are limited by.
+    pub(super) memory: Option<&'a MemoryBudget>,
 }
 
 /// What a batch amounts to, for its price.
@@ -144,8 +147,9 @@ impl Transition<'_> {
         view: &dyn Snapshot,
         counts: &mut Counts,
     ) -> Result<()> {
-        let before = entries(&self.from.container, self.old_record())?;
-        let after = entries(&self.to.container, self.new)?;
+        // What is there must be removed, whatever memory there is by now.
+        let before = entries(&self.from.container, self.old_record(), None)?;
+        let after = entries(&self.to.container, self.new, self.memory)?;
         if let (Some(shape), Some(record)) = (after.shape, self.new)
             && before.shape != after.shape
         {
@@ -264,7 +268,14 @@ pub(crate) fn removal_of_expired(
         .ok_or_else(|| Error::corrupt("the key of an expired item is damaged"))?;
     let place = Place::new(Arc::clone(container), key.key, key.id);
     let old = Current { record, lsn: stored.record.lsn, live: false };
-    let way = Transition { from: &place, to: &place, old: Some(&old), new: None, keeps_all };
+    let way = Transition {
+        from: &place,
+        to: &place,
+        old: Some(&old),
+        new: None,
+        keeps_all,
+        memory: None,
+    };
     let (batch, counts) = build(way, view, now_seconds)?;
     Ok((batch, Effects::new(&counts, RidClaim::default())))
 }
@@ -282,13 +293,23 @@ fn size(place: &Place, record: &ItemRecord) -> i64 {
 }
 
 /// The index entries of a version.
-pub(super) fn entries(container: &Container, record: Option<&ItemRecord>) -> Result<Entries> {
+pub(super) fn entries(
+    container: &Container,
+    record: Option<&ItemRecord>,
+    memory: Option<&MemoryBudget>,
+) -> Result<Entries> {
     let Some(record) = record.filter(|record| record.indexed) else {
         return Ok(Entries::default());
     };
     let policy = policy_of(container, record)?;
     let text = container.indexed_text(record.policy_version, record.text()?)?;
-    Ok(index::entries(&text, record.rid, policy, container.terms))
+    // The store holds as much again until they are in its buffers.
+    let bytes_max = memory.map_or(usize::MAX, |memory| memory.one_bytes_max() / 2);
+    let entries = index::entries(&text, record.rid, policy, container.terms, bytes_max);
+    entries.ok_or_else(|| match memory {
+        Some(memory) => memory.too_much(memory::ENTRIES),
+        None => Error::internal("index entries without a limit are beyond it"),
+    })
 }
 
 /// The policy that a version's entries were made under.
@@ -385,7 +406,8 @@ pub(crate) fn brought_over(
     let mut batch = Batch::new();
     batch.expect_unchanged(Space::Items, stored.key.to_vec(), stored.record.lsn);
     batch.put(Space::Items, stored.key.to_vec(), new.encode());
-    let (before, after) = (entries(container, Some(old))?, entries(container, Some(&new))?);
+    let (before, after) =
+        (entries(container, Some(old), None)?, entries(container, Some(&new), None)?);
     if let Some(shape) = after.shape.filter(|shape| before.shape != Some(*shape)) {
         describe_shape((container, partition), &new, shape, view, &mut batch)?;
     }
@@ -411,7 +433,7 @@ pub(crate) fn derived(
     key: &ItemKey,
     record: &ItemRecord,
 ) -> Result<Derived> {
-    let Entries { keys: entries, shape } = entries(container, Some(record))?;
+    let Entries { keys: entries, shape } = entries(container, Some(record), None)?;
     let mut pointers = vec![keys::rid(record.rid)];
     pointers.extend(unique_keys(container, &key.epk, &key.key, Some(record))?);
     let shape = match shape.filter(|shape| *shape != UNKNOWN_SHAPE) {

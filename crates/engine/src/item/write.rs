@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use partita_model::{Error, ErrorKind, Patch, Result, SystemProperties, stamp};
+use partita_model::{Error, ErrorKind, Patch, Reservation, Result, SystemProperties, stamp};
 use partita_query::Filter;
 use partita_storage::{Batch, Snapshot, Space, StorageError};
 
@@ -22,12 +22,16 @@ use super::{Current, Place};
 use crate::catalog::FreshRid;
 use crate::context::Work;
 use crate::database::Database;
+use crate::memory;
 use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
 use crate::record::ItemRecord;
 
 /// How often a write is prepared before the client is asked to retry. Every conflict means that
 /// another write got through, so this bounds what one request can be made to wait.
 pub(super) const ATTEMPTS_MAX: usize = 100;
+
+/// A batch of so many changes reserves their memory. Those of most items have dozens.
+const LARGE_WRITES: usize = 1_024;
 
 impl Database {
     pub(crate) async fn create_item(
@@ -133,6 +137,7 @@ impl Database {
             let prepared = self.prepare(work, &*view, place, intent, &mut rid)?;
             drop(view);
             let Prepared { batch, counts, effects, outcome } = prepared;
+            let _until_committed = self.hold_if_large(&batch)?;
             let served = work.served.as_mut();
             match self.commit_items(served, place.partition(), batch, effects).await {
                 Ok(commit) => {
@@ -158,6 +163,16 @@ impl Database {
             "Conflicting request to resource has been attempted: the item is being written by many \
              requests at once. Retry to avoid conflicts.",
         ))
+    }
+
+    /// Reserves memory for a batch with very many changes, until it is committed.
+    fn hold_if_large(&self, batch: &Batch) -> Result<Option<Reservation>> {
+        if batch.writes.len() < LARGE_WRITES {
+            return Ok(None);
+        }
+        let mut held = self.settings.memory.share().reservation(memory::ENTRIES);
+        held.grow(memory::bytes_of(batch))?;
+        Ok(Some(held))
     }
 
     /// All that a write changes, given this view of its partition.
@@ -198,7 +213,8 @@ impl Database {
         let to = moved.as_ref().unwrap_or(place);
         let keeps_all = self.retention_minutes(&to.container) > 0;
         let (old, new) = (stored.as_ref(), record.as_ref());
-        let way = Transition { from: place, to, old, new, keeps_all };
+        let memory = Some(&self.settings.memory);
+        let way = Transition { from: place, to, old, new, keeps_all, memory };
         let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
         self.check_quota(to.home(), view, counts.grown)?;
         let rids = taken.map(|fresh| fresh.claim(&mut batch)).unwrap_or_default();

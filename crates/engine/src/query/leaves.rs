@@ -37,19 +37,25 @@ use crate::throughput::Debit;
 /// What is asked of every unit.
 #[derive(Clone, Copy)]
 pub(super) enum Question {
-    /// So many rows, and no more bytes. In turn: of all units together.
+    /// So many rows, no more bytes, and no more than they may take of each unit in memory. In turn:
+    /// of all units together.
     Rows {
         want: usize,
         bytes_max: usize,
+        memory_max: usize,
         in_turn: bool,
     },
     /// So many places where rows are, to be asked for later; rows where places cannot be told.
     Places {
         want: usize,
         bytes_max: usize,
+        memory_max: usize,
     },
-    /// The rows of the places that come with the units.
-    RowsAt,
+    /// The rows of the places that come with the units: of the first, if all would take more memory
+    /// than this.
+    RowsAt {
+        memory_max: usize,
+    },
     Groups,
 }
 
@@ -98,6 +104,7 @@ pub(super) fn ask(
 pub(super) fn ask_rows_at(
     job: &Job<'_>,
     places: Vec<(&Unit, Box<dyn Snapshot>, PlaceList)>,
+    memory_max: usize,
 ) -> Result<Vec<Answer>> {
     let task = |(unit, view, places): (&Unit, Box<dyn Snapshot>, PlaceList)| Task {
         unit: unit.clone(),
@@ -105,7 +112,7 @@ pub(super) fn ask_rows_at(
         places,
         view,
     };
-    let asked = Asked::new(job, Question::RowsAt);
+    let asked = Asked::new(job, Question::RowsAt { memory_max });
     scheduler::run(job, asked, places.into_iter().map(task).collect())
 }
 
@@ -216,7 +223,7 @@ impl Common for Asked {
 
     /// If units are taken in turn, those behind the one that fills the page are not asked.
     fn enough(&self) -> Enough<Answer> {
-        let Question::Rows { want, bytes_max, in_turn: true } = self.question else {
+        let Question::Rows { want, bytes_max, in_turn: true, .. } = self.question else {
             return Box::new(|_| false);
         };
         let (mut rows, mut bytes) = (0, 0);
@@ -245,46 +252,53 @@ fn reply(
     let (mut rows, mut end) = (Vec::new(), End::Exhausted);
     match question {
         Question::Groups => groups = Some(leaf.groups()?),
-        Question::RowsAt => {
-            rows_at = leaf.rows_at(&wanted, &mut memory)?;
+        Question::RowsAt { memory_max } => {
+            rows_at = leaf.rows_at(&wanted, &mut memory, memory_max)?;
             places = Some(wanted);
         }
-        Question::Places { want, bytes_max } => {
+        Question::Places { want, bytes_max, memory_max } => {
             leaf.want = want;
             match leaf.places(after)? {
                 Some((found, ended)) => {
                     memory.grow(found.bytes())?;
                     (places, end) = (Some(found), ended);
                 }
-                None => (rows, end) = rows_of(leaf, after, (want, bytes_max), &mut memory)?,
+                None => {
+                    let limits = (want, bytes_max, memory_max);
+                    (rows, end) = rows_of(leaf, after, limits, &mut memory)?;
+                }
             }
         }
-        Question::Rows { want, bytes_max, .. } => {
-            (rows, end) = rows_of(leaf, after, (want, bytes_max), &mut memory)?;
+        Question::Rows { want, bytes_max, memory_max, .. } => {
+            let limits = (want, bytes_max, memory_max);
+            (rows, end) = rows_of(leaf, after, limits, &mut memory)?;
         }
     }
     let report = LeafReport::default();
     Ok(Answer { rows, places, rows_at, view: None, end, groups, report, memory })
 }
 
+/// A row that finds no memory is the last of its round; the page goes on behind it. Only the first
+/// row of a round has to find it.
 fn rows_of(
     leaf: &mut Leaf<'_>,
     after: Option<&Position>,
-    (want, bytes_max): (usize, usize),
+    (want, bytes_max, memory_max): (usize, usize, usize),
     memory: &mut Reservation,
 ) -> Result<(Vec<LeafRow>, End)> {
     leaf.want = want;
-    let (mut rows, mut bytes, mut reserved) = (Vec::new(), 0, Ok(()));
+    let (mut rows, mut bytes, mut refused) = (Vec::new(), 0, Ok(()));
     let end = leaf.rows(after, &mut |row: LeafRow| {
         bytes += row.row.text.len();
-        reserved = memory.grow(row.bytes());
-        rows.push(row);
-        if rows.len() >= want || bytes >= bytes_max || reserved.is_err() {
-            return ControlFlow::Break(());
+        let fits = memory.try_grow(row.bytes());
+        if !fits && rows.is_empty() {
+            refused = memory.grow(row.bytes());
         }
-        ControlFlow::Continue(())
+        rows.push(row);
+        let is_full = rows.len() >= want || bytes >= bytes_max || memory.bytes() >= memory_max;
+        if is_full || !fits { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    reserved?;
+    refused?;
     Ok((rows, end))
 }
 

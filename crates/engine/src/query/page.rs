@@ -171,7 +171,13 @@ impl Page {
         if self.is_full() || too_large {
             return Ok(Taken::Full);
         }
-        self.memory.grow(bytes + 2 * size_of::<String>())?;
+        let memory = bytes + 2 * size_of::<String>();
+        if !self.memory.try_grow(memory) {
+            if !self.rows.is_empty() {
+                return Ok(Taken::Full);
+            }
+            self.memory.grow(memory)?;
+        }
         self.window.take -= 1;
         self.window.delivered += 1;
         self.bytes += bytes;

@@ -404,8 +404,8 @@ const SORTED_BYTES_MIN: usize = 1 << 20;
 /// The first rows of an order, kept while others pass by.
 ///
 /// Holds no more rows than are wanted, and no more bytes than allowed or than there is memory for
-/// (one row always). Once a row had to go, nothing that comes behind it is taken any more, so what is left is always the
-/// beginning of the order without a gap.
+/// (one row always). Once a row had to go, nothing that comes behind it is taken any more, so what
+/// is left is always the beginning of the order without a gap.
 pub(super) struct TopRows<'a> {
     order: &'a Order,
     after: Option<&'a SortPosition>,

@@ -119,13 +119,6 @@ impl Stream {
         Stream { siblings: streams.saturating_sub(1), ..self }
     }
 
-    /// Bytes of rows that one of so many units may give in a round: a page, if there is the memory.
-    fn unit_bytes_max(&self, job: &Job<'_>, units: usize) -> usize {
-        // What is gathered in a round is half of what the query may have.
-        let others = 2 * units.max(1) * (1 + self.siblings);
-        (job.memory.bytes_max() / others).min(job.budget.settings.page_bytes_max).max(1)
-    }
-
     pub(super) fn ordered(
         units: Vec<Unit>,
         order: Order,
@@ -134,6 +127,12 @@ impl Stream {
     ) -> Stream {
         let open = vec![true; units.len()];
         Stream { units, order: Some(order), sorted: after, open, doubt, ..Stream::default() }
+    }
+
+    /// The memory that the rows of one of so many units may take in a round: together half of what
+    /// the query may have, so that the other half is there for the page.
+    fn memory_max(&self, job: &Job<'_>, units: usize) -> usize {
+        job.memory.bytes_max() / (2 * units.max(1) * (1 + self.siblings))
     }
 
     /// Lets a stream of rows that are what they are ordered by go on behind those that are equal to
@@ -221,8 +220,9 @@ impl Stream {
         let wave = job.admit_first(work, next.get(..wave).unwrap_or(next))?;
         let asked: Vec<(&Unit, Option<&Position>)> =
             self.units.iter().skip(self.next).take(wave).map(|u| (u, u.start.as_ref())).collect();
-        let bytes_max = self.unit_bytes_max(job, wave);
-        let question = Question::Rows { want, bytes_max, in_turn: true };
+        let bytes_max = job.budget.settings.page_bytes_max;
+        let memory_max = self.memory_max(job, wave);
+        let question = Question::Rows { want, bytes_max, memory_max, in_turn: true };
         let answers = ask(job, work, &asked, question)?;
         let mut round = Round::default();
         let mut bytes = 0;
@@ -298,10 +298,10 @@ impl Stream {
         let settings = job.budget.settings;
         let share = share_of(want, units);
         let bytes_max = (settings.sort_bytes_max / units.max(1)).max(settings.page_bytes_max);
-        let bytes_max = bytes_max.min(job.memory.bytes_max() / (2 * units.max(1))).max(1);
-        let rows = Question::Rows { want: share, bytes_max, in_turn: false };
+        let memory_max = self.memory_max(job, units);
+        let rows = Question::Rows { want: share, bytes_max, memory_max, in_turn: false };
         let is_few = want <= PLACES_MAX && units > 1 && !job.query.facts().distinct;
-        let places = Question::Places { want: share, bytes_max };
+        let places = Question::Places { want: share, bytes_max, memory_max };
         let mut answers = self.ask_open(job, work, if is_few { places } else { rows })?;
         let told = answers.iter().filter(|answer| answer.places.is_some()).count();
         let round = if told > 0 && told == answers.len() {
@@ -370,25 +370,32 @@ impl Stream {
         }
         self.lists.resize_with(self.units.len(), PlaceList::default);
         let mut found: Vec<_> = used.iter().map(|_| Vec::new().into_iter().enumerate()).collect();
-        for (answer, at) in ask_rows_at(job, asked)?.into_iter().zip(noted) {
+        let memory_max = self.memory_max(job, asked.len());
+        for (answer, at) in ask_rows_at(job, asked, memory_max)?.into_iter().zip(noted) {
             reports[first_report + at].add(answer.report);
             memory.push(answer.memory);
             found[at] = answer.rows_at.into_iter().enumerate();
             self.lists[open[at]] = answer.places.unwrap_or_default();
         }
+        let (mut rows, mut last) = (Vec::new(), None);
+        for at in &merged {
+            let Some((number, row)) = found[*at].next() else {
+                // There was no memory for this one: it is asked for again.
+                open.iter().for_each(|unit| self.open[*unit] = true);
+                break;
+            };
+            last = self.lists[open[*at]].get(number);
+            // A place without a row is passed over.
+            if let Some(Row { text, hash, .. }) = row {
+                rows.push(StreamRow { text, hash, unit: open[*at], place: Place::Listed(number) });
+            }
+        }
         let is_done = !self.open.contains(&true);
-        let last = merged.last().and_then(|at| self.lists[open[*at]].last());
         self.sorted = match is_done {
             true => None,
             false => last.map(|place| place.position()).or(self.sorted.take()),
         };
-        // A place without a row is passed over.
-        let rows = merged.iter().filter_map(|at| {
-            let (number, row) = found[*at].next()?;
-            let Row { text, hash, .. } = row?;
-            Some(StreamRow { text, hash, unit: open[*at], place: Place::Listed(number) })
-        });
-        Ok(Round { rows: rows.collect(), done: is_done, tired: false, memory })
+        Ok(Round { rows, done: is_done, tired: false, memory })
     }
 
     /// Merges rows, of which each unit was asked for a share.

@@ -28,3 +28,4 @@ mod stores;
 mod throughput;
 mod trouble;
 mod users;
+mod write_memory;

@@ -300,7 +300,7 @@ impl Committer {
             Durability::Sync => PersistMode::SyncData,
             Durability::Relaxed => PersistMode::Buffer,
         };
-        self.spaces.let_catch_up(bytes, || self.check_engine())?;
+        self.spaces.let_catch_up(bytes, &self.database, || self.check_engine())?;
         let begun = now();
         batch.durability(Some(mode)).commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());
@@ -309,6 +309,7 @@ impl Committer {
         }
         self.group += 1;
         self.lane.groups.fetch_add(1, Ordering::Relaxed);
+        self.lane.buffer_bytes.store(self.database.write_buffer_size(), Ordering::Relaxed);
         if durability == Durability::Sync { self.mark.advance(self.group) } else { Ok(()) }
     }
 

@@ -34,7 +34,7 @@ use super::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Keyspaces, Manifest, Owner}
 use super::mark::Mark;
 use super::pending::Pending;
 use super::queue::Queue;
-use super::settings::{Frozen, PENDING, keyspace_name};
+use super::settings::{self, Frozen, PENDING, keyspace_name};
 use super::view::{self, Spaces, Take, View, engine_error};
 use crate::contract::{Direction, KeyRange, PartitionId, Result, Space};
 
@@ -60,6 +60,8 @@ pub(super) struct Lane {
     pub(super) disk: Arc<DiskWatch>,
     pub(super) commits: AtomicU64,
     pub(super) groups: AtomicU64,
+    /// What the engine's write buffers took after the last group.
+    pub(super) buffer_bytes: AtomicU64,
 }
 
 impl Lane {
@@ -73,6 +75,7 @@ impl Lane {
             disk: Arc::clone(disk),
             commits: 0.into(),
             groups: 0.into(),
+            buffer_bytes: 0.into(),
         }
     }
 
@@ -93,6 +96,8 @@ pub(super) struct LanePlan<'a> {
     /// Of a copy that is only read nothing is merged or tidied up: it may be of much data.
     pub(super) is_copy: bool,
     pub(super) cache_bytes: u64,
+    /// Memory for changes that are not in tables.
+    pub(super) write_bytes_max: Option<u64>,
     pub(super) dropped: &'a Dropped,
 }
 
@@ -128,6 +133,7 @@ impl<'a> LanePlan<'a> {
             is_former: manifest.is_former,
             is_copy: true,
             cache_bytes: 0,
+            write_bytes_max: None,
             dropped,
         }
     }
@@ -262,10 +268,13 @@ impl<'a> LanePlan<'a> {
         for synced in [self.path().join("keyspaces"), self.path()] {
             durable::sync_directory(&synced)?;
         }
-        let sort_bytes = self.frozen.sort_bytes();
+        let sort_bytes = self.frozen.sort_bytes(self.write_bytes_max);
+        let buffer_bytes_max = self.write_bytes_max.map(settings::buffer_bytes);
         let buffer_bytes = Space::ALL.map(|space| self.frozen.buffer_bytes_of(space));
         let kept = Kept::new(kept_bytes);
-        Ok((database, Arc::new(Spaces { keyspaces, pending, buffer_bytes, sort_bytes, kept })))
+        let spaces =
+            Spaces { keyspaces, pending, buffer_bytes, sort_bytes, buffer_bytes_max, kept };
+        Ok((database, Arc::new(spaces)))
     }
 }
 

@@ -221,6 +221,11 @@ impl EmbeddedStore {
         answers.into_iter().try_for_each(answer)
     }
 
+    /// What the write buffers of all lanes took after their last writes.
+    pub fn write_buffer_bytes(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.buffer_bytes.load(Ordering::Relaxed)).sum()
+    }
+
     /// Frees the space of dropped partitions now. The engine does so by itself wherever it is busy;
     /// this rewrites all tables and is for cold data after much was dropped. It takes a while and
     /// disturbs others little more than any compaction does.
@@ -505,6 +510,7 @@ fn open_lanes(
         is_former: known.as_ref().is_some_and(|known| known.is_former),
         is_copy: purpose == Use::Read,
         cache_bytes: settings.cache_bytes / frozen.lanes as u64,
+        write_bytes_max: settings.write_bytes_max.map(|bytes| bytes / frozen.lanes as u64),
         dropped,
     };
     let is_new = known.is_none();

@@ -10,14 +10,19 @@
 //! So writers slow down to what the disk can do, instead of running into a wall, and who wants to
 //! leave room for others knows of it long before ([`View::pressure`]). Changes of the index that
 //! are not sorted in yet are limited as well ([`super::pending`]).
+//!
+//! **Memory.** Where little memory was set for changes, buffers do not wait until they are full:
+//! when all of them together have half of it, the largest becomes a table, and when they have all
+//! of it, the committer waits. What is not in tables is also what is read from the journal at a
+//! start, so that is limited with it.
 
 use std::thread;
 use std::time::Duration;
 
-use fjall::{AbstractTree, Keyspace};
+use fjall::{AbstractTree, Database, Keyspace};
 
 use super::pending;
-use super::view::{Spaces, View};
+use super::view::{Spaces, View, engine_error};
 use crate::contract::{Result, Space};
 
 /// With these the engine halts writers.
@@ -51,17 +56,47 @@ impl Spaces {
 
     /// Lets the engine catch up before the next group, of this size, is written.
     /// `check` says whether the engine still works: one that does not never will.
-    pub(super) fn let_catch_up(&self, bytes: usize, check: impl Fn() -> Result<()>) -> Result<()> {
+    pub(super) fn let_catch_up(
+        &self,
+        bytes: usize,
+        database: &Database,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let breath = breath(self.runs(), bytes);
         if breath > Duration::ZERO {
             thread::sleep(breath);
         }
+        self.make_room(bytes, database)?;
         for _ in 0..STEPS_MAX {
-            if self.buffers_waiting() + 1 < BUFFERS_HALT {
-                return Ok(());
+            let fits =
+                self.buffer_bytes_max.is_none_or(|most| database.write_buffer_size() <= most);
+            if fits && self.buffers_waiting() + 1 < BUFFERS_HALT {
+                break;
             }
             check()?;
             thread::sleep(STEP);
+        }
+        Ok(())
+    }
+
+    /// Has buffers written into tables, if all that there are and a group have half of the memory
+    /// for changes: the largest, or with all of the memory every one.
+    fn make_room(&self, bytes: usize, database: &Database) -> Result<()> {
+        let Some(most) = self.buffer_bytes_max else { return Ok(()) };
+        let used = database.write_buffer_size().saturating_add(bytes as u64);
+        if used <= most / 2 {
+            return Ok(());
+        }
+        let size = |keyspace: &&Keyspace| keyspace.tree.active_memtable().size();
+        if used <= most {
+            // One at a time: while one is on its way, the next would make small tables.
+            if let (0, Some(largest)) = (self.buffers_waiting(), self.all().max_by_key(size)) {
+                largest.rotate_memtable().map_err(engine_error)?;
+            }
+            return Ok(());
+        }
+        for keyspace in self.all().filter(|keyspace| size(keyspace) > 0) {
+            keyspace.rotate_memtable().map_err(engine_error)?;
         }
         Ok(())
     }

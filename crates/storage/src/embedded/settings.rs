@@ -33,6 +33,18 @@ const FORMAT: u64 = 4;
 /// More lanes than this share their cores with each other only.
 const LANES_MAX: usize = 8;
 
+/// A new store gets no more lanes than have so much memory for changes.
+const LANE_WRITE_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Changes of the index are sorted in when they have this part of a lane's memory for changes. As
+/// much again may gather meanwhile, and as much is copied when runs of them become one.
+const SORT_PART: u64 = 8;
+
+/// The rest of a lane's memory for changes, for the engine's write buffers.
+pub(super) fn buffer_bytes(write_bytes_max: u64) -> u64 {
+    write_bytes_max / SORT_PART * (SORT_PART - 3)
+}
+
 /// Freeing a retired memtable stops readers and writers for a moment that grows with its size. In
 /// the soak on two busy cores the worst commit took 0.2 s with 8 MB, 0.46 s with 16 MB, and with
 /// 4 MB, where compactions begin to count, 0.34 s; the rate of commits was the same.
@@ -102,8 +114,14 @@ pub struct EmbeddedSettings {
     pub durability: Durability,
     /// For blocks of all lanes together; filled by use, so an idle store does not take it.
     pub cache_bytes: u64,
-    /// How many lanes a new store gets; none: one per core, up to eight. An existing store keeps
-    /// its number, and asking it for another one is an error.
+    /// How much memory changes may take, in all lanes together, until they are in tables: the
+    /// engine's write buffers and changes of the index that are not sorted in. Beyond half of it
+    /// buffers are written into tables, beyond all of it writers wait. None: as much as the engine
+    /// takes for buffers of the size that was chosen, which is some 128 MB for each lane.
+    pub write_bytes_max: Option<u64>,
+    /// How many lanes a new store gets; none: one per core, up to eight, as far as there is memory
+    /// for their changes. An existing store keeps its number, and asking it for another one is an
+    /// error.
     pub lanes: Option<usize>,
     /// How large a write buffer of items may grow, and one of index entries to some times that;
     /// frozen as `lanes` is.
@@ -122,6 +140,7 @@ impl Default for EmbeddedSettings {
         EmbeddedSettings {
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
+            write_bytes_max: None,
             lanes: None,
             memtable_bytes: None,
             table_bytes: None,
@@ -146,7 +165,9 @@ impl Frozen {
     /// For a store that is being made.
     pub(super) fn choose(settings: &EmbeddedSettings) -> Result<Frozen> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let lanes = settings.lanes.unwrap_or_else(|| cores().min(LANES_MAX));
+        let by_memory = settings.write_bytes_max.map_or(u64::MAX, |bytes| bytes / LANE_WRITE_BYTES);
+        let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX).max(1);
+        let lanes = settings.lanes.unwrap_or_else(|| cores().min(LANES_MAX).min(by_memory));
         if !(1..=LANES_MAX).contains(&lanes) {
             return Err(StorageError::Settings(format!(
                 "{lanes} lanes; between 1 and {LANES_MAX} are possible"
@@ -165,9 +186,11 @@ impl Frozen {
         spaces.chain(self.has_pending().then_some(PENDING)).collect()
     }
 
-    /// How much of the index is sorted in at once: as much as its write buffer would hold.
-    pub(super) fn sort_bytes(&self) -> usize {
+    /// How much of the index is sorted in at once: as much as its write buffer would hold, or what
+    /// there is memory for.
+    pub(super) fn sort_bytes(&self, write_bytes_max: Option<u64>) -> usize {
         let bytes = self.memtable_bytes.saturating_mul(self.index_memtable_times);
+        let bytes = write_bytes_max.map_or(bytes, |most| bytes.min((most / SORT_PART).max(1)));
         usize::try_from(bytes).unwrap_or(usize::MAX / 4)
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Spaces {
     pub(super) buffer_bytes: [u64; Space::ALL.len()],
     /// How much is gathered there before it is sorted in.
     pub(super) sort_bytes: usize,
+    /// How much memory the engine's write buffers may take together; see [`super::pressure`].
+    pub(super) buffer_bytes_max: Option<u64>,
     pub(super) kept: Kept,
 }
 

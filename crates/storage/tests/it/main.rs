@@ -16,3 +16,4 @@ mod pending;
 mod poison;
 mod reopen;
 mod torn;
+mod write_memory;

@@ -51,24 +51,6 @@ pub(super) struct Overlay {
     empty: Option<Vec<u8>>,
 }
 
-/// What a change takes beside its key and value, about: its place among the changes here, and in
-/// the batch that is made of them.
-const CHANGE_BYTES: usize = 160;
-
-/// The memory that the changes of a batch take here, about.
-fn bytes_of(batch: &Batch) -> usize {
-    let written = batch.writes.iter().map(|write| {
-        CHANGE_BYTES
-            + match write {
-                Write::Put { key, value, .. } => key.len() + value.len(),
-                Write::Delete { key, .. } => key.len(),
-                Write::Add { key, .. } => key.len(),
-                Write::Log { value, .. } => value.len(),
-            }
-    });
-    written.sum::<usize>() + batch.expects.len() * CHANGE_BYTES
-}
-
 /// Adds writes to a batch.
 pub(super) fn put_all(batch: &mut Batch, written: Written) {
     for ((space, key), value) in written {
@@ -148,7 +130,7 @@ impl Overlay {
     /// Adds the batch of an operation that was prepared on this view. Nothing of it, if there is no
     /// memory for it.
     pub(super) fn absorb(&mut self, batch: Batch) -> partita_model::Result<()> {
-        self.memory.grow(bytes_of(&batch))?;
+        self.memory.grow(memory::bytes_of(&batch))?;
         for expect in batch.expects {
             match expect {
                 Expect::Absent { space, key } => self.saw(space, key, None),

@@ -30,7 +30,7 @@ pub(super) const LOAD_MAX: usize = 4;
 /// … and one, if there are large ones among them …
 const LARGE_BYTES: usize = 256 << 10;
 /// … until they have so many bytes together: the rest of a batch comes when these are done.
-const LOAD_BYTES_MAX: usize = 1 << 20;
+pub(super) const LOAD_BYTES_MAX: usize = 1 << 20;
 
 /// The first items of a batch.
 pub(super) struct Loaded {

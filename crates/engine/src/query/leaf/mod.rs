@@ -49,6 +49,7 @@ pub(super) use self::key_rows::is_of_one_value;
 
 use self::choose::{Goal, check_order, choose};
 use self::key_rows::KeyRows;
+use self::ordered::Wanted;
 use self::plan::{LeafPlan, way_to_rows};
 use super::cache::ResultCache;
 use super::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopRows};
@@ -207,16 +208,19 @@ impl<'a> Leaf<'a> {
         })
     }
 
-    /// The row of each of some places that this leaf gave; none where the item has none.
+    /// The row of each of some places that this leaf gave; none where the item has none. Of the
+    /// first places only, if the rows of all would take more than so much memory.
     pub(super) fn rows_at(
         &mut self,
         places: &PlaceList,
         memory: &mut Reservation,
+        memory_max: usize,
     ) -> Result<Vec<Option<Row>>> {
         self.timed(|leaf| {
             let maker = KeyRows::of_places(leaf, true);
             leaf.explain(|| (way_to_rows(maker.is_some()), Vec::new()));
-            let rows = ordered::rows_at(leaf, (true, maker.as_ref()), places, memory)?;
+            let wanted = Wanted { places, from: 0, memory, memory_max };
+            let rows = ordered::rows_at(leaf, (true, maker.as_ref()), wanted)?;
             leaf.report.rows_out += rows.iter().flatten().count() as u64;
             Ok(rows)
         })

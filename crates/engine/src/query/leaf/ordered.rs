@@ -93,16 +93,23 @@ fn give(
     };
     let passed = match piece {
         Piece::Clear { places, passed } if !leaf.query.facts().joins => {
-            let mut memory = leaf.memory.reservation(memory::ROWS);
-            let rows = rows_at(leaf, (plan.is_answered, maker), &places, &mut memory)?;
-            // Whoever takes them counts them.
-            drop(memory);
-            for (row, place) in rows.into_iter().zip(places.iter()) {
-                let Some(row) = row else { continue };
-                leaf.report.rows_out += 1;
-                let position = Position::Sorted(place.position());
-                if counted(LeafRow { row, position }).is_break() {
-                    return Ok(Some(End::Stopped));
+            let mut from = 0;
+            while from < places.len() {
+                let mut memory = leaf.memory.reservation(memory::ROWS);
+                let memory_max = items::LOAD_BYTES_MAX;
+                let wanted = Wanted { places: &places, from, memory: &mut memory, memory_max };
+                let rows = rows_at(leaf, (plan.is_answered, maker), wanted)?;
+                // Whoever takes them counts them.
+                drop(memory);
+                let now = places.iter().skip(from);
+                from += rows.len();
+                for (row, place) in rows.into_iter().zip(now) {
+                    let Some(row) = row else { continue };
+                    leaf.report.rows_out += 1;
+                    let position = Position::Sorted(place.position());
+                    if counted(LeafRow { row, position }).is_break() {
+                        return Ok(Some(End::Stopped));
+                    }
                 }
             }
             passed
@@ -166,35 +173,58 @@ pub(super) fn places(
     Ok((end == End::Exhausted || !found.is_empty()).then_some((found, end)))
 }
 
+/// The places whose rows are wanted, from one on, and the memory that the rows may take.
+pub(super) struct Wanted<'w> {
+    pub(super) places: &'w PlaceList,
+    pub(super) from: usize,
+    pub(super) memory: &'w mut Reservation,
+    pub(super) memory_max: usize,
+}
+
+impl Wanted<'_> {
+    fn rids(&self) -> &[u64] {
+        self.places.rids().get(self.from..).unwrap_or_default()
+    }
+
+    /// Takes memory for the next row. True if there is none for another one: the first row of all
+    /// is refused then.
+    fn is_last(&mut self, rows: usize, row: Option<&Row>) -> Result<bool> {
+        let bytes = row.map_or(0, Row::bytes);
+        let fits = self.memory.try_grow(bytes);
+        if !fits && rows == 0 {
+            self.memory.grow(bytes)?;
+        }
+        Ok(!fits || self.memory.bytes() >= self.memory_max)
+    }
+}
+
 /// The row of each of these places; none where the item has none. `is_answered`: the filter lets
-/// all of them through.
+/// all of them through. Of the first places only, if there is no memory for more.
 pub(super) fn rows_at(
     leaf: &mut Leaf<'_>,
     (is_answered, maker): (bool, Option<&KeyRows<'_>>),
-    places: &PlaceList,
-    memory: &mut Reservation,
+    wanted: Wanted<'_>,
 ) -> Result<Vec<Option<Row>>> {
     match maker {
-        Some(maker) => rows_of_keys(leaf, maker, places, memory),
-        None => rows_of_items(leaf, is_answered, places, memory),
+        Some(maker) => rows_of_keys(leaf, maker, wanted),
+        None => rows_of_items(leaf, is_answered, wanted),
     }
 }
 
 fn rows_of_items(
     leaf: &mut Leaf<'_>,
     is_answered: bool,
-    places: &PlaceList,
-    memory: &mut Reservation,
+    mut wanted: Wanted<'_>,
 ) -> Result<Vec<Option<Row>>> {
     let facts = leaf.query.facts();
     let is_item = is_answered && !facts.distinct && facts.plain == Some(PlainRow::Item);
-    let mut rows = Vec::with_capacity(places.len());
-    let mut left = places.rids();
-    while !left.is_empty() {
+    let mut rows = Vec::with_capacity(wanted.rids().len());
+    while let Some(left) = wanted.rids().get(rows.len()..).filter(|left| !left.is_empty()) {
         let Loaded { items, done, memory: _held } = fetch(leaf, left)?;
+        let looked_at: Vec<u64> = left.iter().take(done).copied().collect();
         let mut items = items.into_iter().peekable();
-        for rid in left.get(..done).unwrap_or(left) {
-            let row = match items.next_if(|item| item.rid == *rid) {
+        for rid in looked_at {
+            let row = match items.next_if(|item| item.rid == rid) {
                 Some(item) if is_item => Some(items::item_row(leaf, &item)?),
                 Some(item) => {
                     leaf.report.rows_evaluated += 1;
@@ -202,10 +232,12 @@ fn rows_of_items(
                 }
                 None => None,
             };
-            memory.grow(row.as_ref().map_or(0, Row::bytes))?;
+            let is_last = wanted.is_last(rows.len(), row.as_ref())?;
             rows.push(row);
+            if is_last {
+                return Ok(rows);
+            }
         }
-        left = left.get(done..).unwrap_or_default();
     }
     Ok(rows)
 }
@@ -213,12 +245,12 @@ fn rows_of_items(
 fn rows_of_keys(
     leaf: &mut Leaf<'_>,
     maker: &KeyRows<'_>,
-    places: &PlaceList,
-    memory: &mut Reservation,
+    mut wanted: Wanted<'_>,
 ) -> Result<Vec<Option<Row>>> {
+    let places = wanted.places;
     let item_keys = items::keys_if(leaf, maker.needs_item_key(), places)?;
-    let mut rows = Vec::with_capacity(places.len());
-    for (at, place) in places.iter().enumerate() {
+    let mut rows = Vec::with_capacity(wanted.rids().len());
+    for (at, place) in places.iter().enumerate().skip(wanted.from) {
         leaf.report.rows_evaluated += 1;
         let row = match maker.row(&mut leaf.run, place, item_keys.get(at))? {
             Some(made) => made,
@@ -227,8 +259,11 @@ fn rows_of_keys(
                 None => None,
             },
         };
-        memory.grow(row.as_ref().map_or(0, Row::bytes))?;
+        let is_last = wanted.is_last(rows.len(), row.as_ref())?;
         rows.push(row);
+        if is_last {
+            break;
+        }
     }
     Ok(rows)
 }

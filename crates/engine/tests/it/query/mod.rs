@@ -10,6 +10,7 @@ mod index;
 mod index_answers;
 mod inline;
 mod limits;
+mod memory;
 mod merging;
 mod paging;
 mod plans;

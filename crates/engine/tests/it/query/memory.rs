@@ -1,0 +1,143 @@
+//! Working memory: what wants too much is refused by name, nothing stays reserved, and below the
+//! limit nothing is different.
+
+use partita_engine::{EngineSettings, PageRequest, QueryRequest, Reply};
+use partita_model::{ErrorKind, MemoryBudget, MemoryUse};
+
+use super::*;
+
+const MB: usize = 1 << 20;
+const ITEMS: usize = 60;
+const ELEMENTS: usize = 300;
+
+/// Sixty items with a list of three hundred numbers and a text of 4 KB each.
+fn bench(memory: &MemoryBudget, throughput: u32) -> Bench {
+    let settings = EngineSettings { memory: memory.clone(), ..unthrottled() };
+    let bench = Bench::with_settings(settings);
+    let policy = r#""indexingPolicy":{"includedPaths":[{"path":"/*"}],
+        "excludedPaths":[{"path":"/list/*"}]}"#;
+    bench.make_container(throughput, &format!("{KEY_PK},{policy}"));
+    for n in 0..ITEMS {
+        let list: Vec<String> = (0..ELEMENTS).map(|at| (n * ELEMENTS + at).to_string()).collect();
+        let (list, long) = (list.join(","), format!("{n:04}").repeat(1_000));
+        let body =
+            format!(r#"{{"id":"i{n}","pk":"k{n}","n":{n},"list":[{list}],"long":"{long}"}}"#);
+        bench.create(&body).result.unwrap();
+    }
+    bench
+}
+
+/// Queries that want more than a megabyte, and what for.
+const TOO_MUCH: [(&str, &str); 8] = [
+    ("SELECT DISTINCT c.n, x FROM c JOIN x IN c.list", "the different rows of DISTINCT"),
+    ("SELECT c.n, x, COUNT(1) AS k FROM c JOIN x IN c.list GROUP BY c.n, x", "GROUP BY"),
+    ("SELECT x, MAX(c.long) AS m FROM c JOIN x IN c.list GROUP BY x", "GROUP BY"),
+    ("SELECT VALUE MAKELIST({n: c.n, x: x}) FROM c JOIN x IN c.list", "GROUP BY"),
+    ("SELECT VALUE MAKESET([c.n, x]) FROM c JOIN x IN c.list", "GROUP BY"),
+    (
+        "SELECT VALUE ARRAY_LENGTH(ARRAY(SELECT VALUE [x, y] FROM x IN c.list JOIN y IN c.list)) \
+         FROM c",
+        "the values that it builds",
+    ),
+    (
+        "SELECT VALUE EXISTS(SELECT DISTINCT VALUE [x, y] FROM x IN c.list JOIN y IN c.list \
+         GROUP BY x, y) FROM c",
+        "GROUP BY",
+    ),
+    ("SELECT VALUE REPLICATE(c.long, 500) FROM c", "the values that it builds"),
+];
+
+/// Queries whose pages and sorts make do with what there is.
+const MAKE_DO: [&str; 7] = [
+    "SELECT * FROM c",
+    "SELECT c.n, x FROM c JOIN x IN c.list",
+    "SELECT c.long, x FROM c JOIN x IN c.list",
+    "SELECT c.long, x FROM c JOIN x IN c.list ORDER BY c.n DESC",
+    "SELECT * FROM c ORDER BY c.long DESC",
+    "SELECT DISTINCT c.long, c.n FROM c",
+    "SELECT c.long, COUNT(1) AS k FROM c GROUP BY c.long",
+];
+
+#[test]
+fn what_wants_too_much_is_refused_by_name_and_leaves_nothing_reserved() {
+    for throughput in THROUGHPUTS {
+        let memory = MemoryBudget::new(4 * MB);
+        let bench = bench(&memory, throughput);
+        for (text, what) in TOO_MUCH {
+            let error = run(&bench, global(text)).result.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::BadRequest, "{text}: {error}");
+            for part in [what, "--memory-mb"] {
+                assert!(error.message.contains(part), "{text}: {error}");
+            }
+            assert_eq!(memory.figures().used, 0, "{text}");
+        }
+        assert!(memory.figures().too_much >= TOO_MUCH.len() as u64);
+    }
+}
+
+#[test]
+fn with_enough_memory_all_of_them_have_their_result() {
+    let memory = MemoryBudget::new(1 << 30);
+    let bench = bench(&memory, 30_000);
+    for text in TOO_MUCH.iter().map(|(text, _)| *text).chain(MAKE_DO) {
+        // Groups of several partitions come in another order, and lists in that of the partitions.
+        let counted = all(&bench, &global(text)).iter().map(String::len).sum::<usize>();
+        let wanted = expected(&bench, text).iter().map(String::len).sum::<usize>();
+        assert_eq!(counted, wanted, "{text}");
+        assert_eq!(memory.figures().used, 0, "{text}");
+    }
+    assert!(memory.figures().peak > MB);
+}
+
+#[test]
+fn pages_and_sorts_make_do_with_little_memory() {
+    for throughput in THROUGHPUTS {
+        let memory = MemoryBudget::new(4 * MB);
+        let bench = bench(&memory, throughput);
+        for text in MAKE_DO {
+            for plan in [global(text), scan_only(global(text))] {
+                let page = PageRequest { items_max: Some(1_000_000), ..PageRequest::default() };
+                let found = all(&bench, &QueryRequest { page, ..plan });
+                assert_eq!(sorted(found), sorted(expected(&bench, text)), "{text}");
+                assert_eq!(memory.figures().used, 0, "{text}");
+            }
+        }
+        let peak = memory.figures().peak;
+        assert!((1..=MB).contains(&peak), "one had {peak} bytes");
+        assert_eq!(memory.figures().too_much, 0);
+    }
+}
+
+#[test]
+fn an_order_stays_what_it_is_with_little_memory() {
+    let memory = MemoryBudget::new(4 * MB);
+    for throughput in THROUGHPUTS {
+        let bench = bench(&memory, throughput);
+        for text in ["SELECT * FROM c ORDER BY c.long DESC", "SELECT c.long FROM c ORDER BY c.n"] {
+            for plan in [global(text), scan_only(global(text))] {
+                assert_eq!(all(&bench, &plan), expected(&bench, text), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_finds_no_memory_because_of_others_may_try_again() {
+    const OTHERS: MemoryUse = MemoryUse { name: "others", advice: "" };
+    let memory = MemoryBudget::new(16 * MB);
+    let bench = bench(&memory, 400);
+    let text = "SELECT c.n, x, COUNT(1) AS k FROM c JOIN x IN c.list GROUP BY c.n, x";
+    let held: Vec<_> = (0..4)
+        .map(|_| {
+            let mut one = memory.share().reservation(OTHERS);
+            one.grow(3 * MB + MB / 2).unwrap();
+            one
+        })
+        .collect();
+    let held_bytes = memory.figures().used;
+    assert_eq!(error(&run(&bench, global(text))), ErrorKind::Unavailable);
+    assert_eq!(memory.figures().used, held_bytes);
+    let small = |reply: Reply| reply.result.is_ok();
+    assert!(small(run(&bench, global("SELECT VALUE c.n FROM c"))), "it needs little");
+    drop(held);
+}
