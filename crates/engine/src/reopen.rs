@@ -14,8 +14,8 @@
 //!   durable, and an LSN that was shown is not given again;
 //! - *resource ids*: the counter goes on where it was, and a mark or a holder is believed only when
 //!   its commit was acknowledged;
-//! - *shapes* are noted when they are seen in a view; blocks of partition ids when their reservation
-//!   was acknowledged;
+//! - *shapes* are noted when they are seen in a view; blocks of partition ids when their
+//!   reservation was acknowledged;
 //! - a partition's *bytes* may lack a write whose end was unknown: they are looked up anew.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

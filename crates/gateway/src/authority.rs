@@ -40,7 +40,7 @@ pub(crate) fn check_http2(
     if is_authority(named) { Ok(()) } else { Err(BadHost::Invalid) }
 }
 
-/// Is this `host`, `host:port`, or nothing? Nothing is what a client sends whose target has no host.
+/// Is this `host`, `host:port`, or nothing? A client whose target has no host sends nothing.
 pub(crate) fn is_authority(text: &[u8]) -> bool {
     let (is_host, port) = match text.strip_prefix(b"[") {
         Some(rest) => {

@@ -3,7 +3,7 @@
 //! | Path | Answer |
 //! |---|---|
 //! | `/alive` | 200 while the process runs |
-//! | `/ready` | 200 if requests can be served, also when the disk is full, which it says; 503 while draining or after a failed write |
+//! | `/ready` | 200 if requests can be served (and says if the disk is full); 503 else |
 //! | `/status` | JSON: version, uptime, connections, the store |
 //! | `/metrics` | counters in the OpenMetrics text format |
 //! | `/_compat` | JSON: what of the service's API is there |

@@ -353,8 +353,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_CACHE_MB", value_name = "MB")]
     pub(crate) cache_mb: Option<u64>,
 
-    /// What must be left on the disk of the data directory for new writes to be accepted, in MB: for
-    /// deletes, merges and recovery; half of it is held in a file [default: a twentieth of the file
+    /// What must be left on the disk of the data directory for new writes to be accepted, in MB:
+    /// for deletes, merges and recovery; half of it is held in a file [default: a twentieth of the file
     /// system, 256 to 1024 MB, an eighth of a small one]
     #[arg(
         long,

@@ -29,8 +29,8 @@
 //! - **Poisoned.** After a failed write nothing more is accepted until the store is reopened
 //!   ([`Store::reopen`], or a new process): what reached the disk is unknown, and guessing would
 //!   break the promises above. Snapshots of before stay readable until then, and no longer.
-//! - **Full.** A store whose disk has no room refuses batches with [`StorageError::DiskFull`] before
-//!   it would have to fail, except those that free space ([`Batch::frees`]).
+//! - **Full.** A store whose disk has no room refuses batches with [`StorageError::DiskFull`]
+//!   before it would have to fail, except those that free space ([`Batch::frees`]).
 //!
 //! The shape is made for remote stores too: reads come in batches, writes never block the caller,
 //! and a ticket can be awaited by a task or waited for by a thread.

@@ -17,8 +17,8 @@
 //!
 //! Of two partitions that are merged each has a line of LSNs of its own, and the merged one has the
 //! records of both. One number cannot say how far a reader is in both lines, so the old partitions
-//! are named until the reader is beyond them. Whoever has an ETag of each may join them: that is the
-//! first form.
+//! are named until the reader is beyond them. Whoever has an ETag of each may join them: that is
+//! the first form.
 //!
 //! Of partitions that went before [`FormerRanges`] were kept nobody knows which EPKs they had:
 //! there a reader goes on where the parent was that was read least, so that some changes may come

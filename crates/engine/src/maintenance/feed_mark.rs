@@ -1,8 +1,8 @@
 //! What a partition remembers of the walks over its feed.
 //!
 //! The *horizon* is the LSN up to which records may be missing, or lack their versions: who reads
-//! all versions cannot begin before it. Two partitions that are merged each have a line of LSNs, and
-//! so a horizon, of their own: what is missing of one says nothing of the other. The merged
+//! all versions cannot begin before it. Two partitions that are merged each have a line of LSNs,
+//! and so a horizon, of their own: what is missing of one says nothing of the other. The merged
 //! partition has the lower one of both everywhere, and notes the range of EPKs where it is higher,
 //! until a walk of its own is beyond that.
 //!

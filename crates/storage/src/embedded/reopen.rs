@@ -1,8 +1,8 @@
 //! Opening the store again in the same process, after a write failed.
 //!
 //! What a failed write left behind only recovery can tell: journals are read to their last whole
-//! group, and tables that nobody knows are removed. The engine does that when it is opened, so it is
-//! let go of, wholly, and opened:
+//! group, and tables that nobody knows are removed. The engine does that when it is opened, so it
+//! is let go of, wholly, and opened:
 //!
 //! ```text
 //!   failed ─► room on the disk? ─► snapshots are refused, committers end ─► nobody holds anything
