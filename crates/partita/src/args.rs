@@ -354,8 +354,8 @@ pub(crate) struct ServeArgs {
     pub(crate) cache_mb: Option<u64>,
 
     /// What must be left on the disk of the data directory for new writes to be accepted, in MB:
-    /// for deletes, merges and recovery; half of it is held in a file [default: a twentieth of the file
-    /// system, 256 to 1024 MB, an eighth of a small one]
+    /// for deletes, merges and recovery; half of it is held in a file [default: a twentieth of the
+    /// file system, 256 to 1024 MB, an eighth of a small one]
     #[arg(
         long,
         env = "PARTITA_DISK_RESERVE_MB",

@@ -1,8 +1,8 @@
 //! A store that failed is opened again in its process, and nothing acknowledged is lost by it.
 //!
 //! The failures are real: a child process may not let files grow for a while ([`Limit`]), so a
-//! write to the journal fails, in the middle of a group or before it. (Without its own variable in the
-//! environment the child does the same without a limit, and checks that nothing fails.)
+//! write to the journal fails, in the middle of a group or before it. (Without its own variable in
+//! the environment the child does the same without a limit, and checks that nothing fails.)
 
 use std::collections::BTreeMap;
 use std::path::Path;
