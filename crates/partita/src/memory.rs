@@ -159,7 +159,7 @@ impl MemoryPlan {
         let total = Object::new().with("total_mb", mb(self.total));
         self.parts()
             .into_iter()
-            .fold(total, |object, (name, bytes)| object.with(&format!("{name}_mb"), mb(bytes)))
+            .fold(total, |object, (name, bytes)| object.with(format!("{name}_mb"), mb(bytes)))
     }
 }
 

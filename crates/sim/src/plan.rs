@@ -191,7 +191,7 @@ impl Draw {
                 let kind = setup.containers[usize::from(container)].0;
                 Event::Ask { client, container, ask: self.ask(kind) }
             }
-            1 => Event::Go(random.next()),
+            1 => Event::Go(random.bits()),
             2 => Event::Maintain,
             3 => Event::Clock { millis: [1, 700, 3_000, 9_000][random.below(4)] },
             4 => Event::HangUp { client },
@@ -204,7 +204,7 @@ impl Draw {
                 let (group, member) = (random.small(255), random.small(255));
                 Event::Follow { group, member, items: 1 + random.small(4) }
             }
-            8 => Event::Crash { salt: random.next() },
+            8 => Event::Crash { salt: random.bits() },
             9 => Event::CrashAt { writes: 1 + random.small(12), lands: random.one_in(2) },
             10 => Event::FailRead { reads: 1 + random.small(60) },
             11 => Event::Refuse,
@@ -284,7 +284,7 @@ impl Draw {
             Some(_) if self.random.one_in(3) => Some([-1, 2, 5, 30][self.random.below(4)]),
             _ => None,
         };
-        let u = self.random.next() % self.values;
+        let u = self.random.bits() % self.values;
         Doc { id: self.random.small(self.ids), n: self.versions, u, ttl }
     }
 }

@@ -13,13 +13,13 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A number below `limit`; 0 if there is none.
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % (limit.max(1) as u64)) as usize
+        (self.bits() % (limit.max(1) as u64)) as usize
     }
 
     /// A small number below `limit`.

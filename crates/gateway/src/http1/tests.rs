@@ -120,7 +120,7 @@ fn origin() -> Origin {
         held_bytes_max: 100_000,
         held_bytes: AtomicU64::new(0),
     };
-    let address = "127.0.0.1:8081".parse().unwrap();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8081));
     Origin {
         site: Arc::new(Site { door: Arc::new(Echo), endpoints, bodies, telemetry }),
         progress: Arc::new(Progress::new(Instant::now())),

@@ -191,7 +191,7 @@ impl World {
             (Ask::Bulk { wants }, Outcome::Batch { results }) => check_bulk(record, wants, results),
             (Ask::Call { key, procedure, docs }, Outcome::ProcedureAnswer { answer }) => {
                 let is_changed = !writes_of(*procedure, docs).is_empty();
-                if is_changed != !record.commits.is_empty() {
+                if is_changed == record.commits.is_empty() {
                     return Err(format!("{} commits", record.commits.len()));
                 }
                 let expected = match is_changed {

@@ -19,7 +19,7 @@ impl World {
         let mut random = Random::new(self.disk.trace());
         for _ in 0..TURNS_MAX {
             let waits = self.clients.iter().any(|client| client.running.is_some());
-            if self.go(random.next())? {
+            if self.go(random.bits())? {
                 continue;
             }
             if self.maintenance.is_none() {

@@ -103,7 +103,7 @@ impl Limit {
     fn set(bytes: u64) -> Limit {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let before = getrlimit(Resource::Fsize);
-        setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), ..before.clone() }).unwrap();
+        setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), ..before }).unwrap();
         Limit(before)
     }
 }
@@ -111,7 +111,7 @@ impl Limit {
 #[cfg(unix)]
 impl Drop for Limit {
     fn drop(&mut self) {
-        rustix::process::setrlimit(rustix::process::Resource::Fsize, self.0.clone()).unwrap();
+        rustix::process::setrlimit(rustix::process::Resource::Fsize, self.0).unwrap();
     }
 }
 
