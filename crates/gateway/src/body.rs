@@ -1,25 +1,27 @@
 //! Reading a request's body whole, within bounds.
 //!
 //! Three bounds: the size of one body (checked against the announced length first, then while
-//! reading), the time it may take, and the bytes of all bodies in memory over all connections.
-//! Memory grows with what arrives, never with what is announced.
+//! reading), the time it may take, and the bytes of all bodies in memory over all connections
+//! (`budget.rs`). Memory grows with what arrives, never with what is announced. Of a client that
+//! nobody knows yet, only little is read before the door has looked at the request's head.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
+use crate::budget::BodyBudget;
 use crate::door::Refusal;
+use crate::settings::limits;
 
 /// The bounds, and how much of the common one is in use.
 #[derive(Debug)]
 pub(crate) struct BodyLimits {
     pub(crate) bytes_max: u64,
     pub(crate) time_max: Duration,
-    pub(crate) held_bytes_max: u64,
-    pub(crate) held_bytes: AtomicU64,
+    pub(crate) budget: Arc<BodyBudget>,
 }
 
 /// A body and its share of the common bound, given back when this is dropped.
@@ -33,6 +35,12 @@ impl BodyLimits {
     /// A share for a body that has not begun.
     pub(crate) fn hold(&self) -> Held<'_> {
         Held { limits: self, bytes: 0 }
+    }
+
+    /// Must the door know who asks before a body of this length is read?
+    pub(crate) fn is_for_known_clients(&self, announced: Option<u64>) -> bool {
+        announced.is_none_or(|bytes| bytes > limits::UNKNOWN_BODY_BYTES_MAX)
+            || self.budget.is_tight()
     }
 
     /// Reads a body of HTTP/2 whole.
@@ -80,13 +88,12 @@ impl Held<'_> {
     /// So many bytes have arrived.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
-        let limits = self.limits;
-        let held = limits.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if self.bytes > limits.bytes_max {
+        self.limits.budget.take(bytes);
+        if self.bytes > self.limits.bytes_max {
             return Err(self.too_large());
         }
-        if held > limits.held_bytes_max {
-            return Err(Refusal::Overloaded { bytes_max: limits.held_bytes_max });
+        if !self.limits.budget.has_room() {
+            return Err(Refusal::Overloaded { bytes_max: self.limits.budget.bytes_max() });
         }
         Ok(())
     }
@@ -104,6 +111,6 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.limits.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.limits.budget.give_back(self.bytes);
     }
 }

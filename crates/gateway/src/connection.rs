@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::budget::Unread;
 use crate::door::Scheme;
 use crate::http::{Origin, Site, answer};
 use crate::http1;
@@ -60,7 +61,8 @@ pub(crate) async fn serve(
     };
     let progress = Arc::new(Progress::new(Instant::now()));
     let site = Arc::clone(&host.site);
-    let origin = |scheme| Origin { site, progress, scheme, local, peer };
+    let unread = site.bodies.budget.open();
+    let origin = |scheme| Origin { site, progress, unread, scheme, local, peer };
     match speaks {
         Speaks::Nothing => {}
         Speaks::Plain { version, early } => {
@@ -113,15 +115,18 @@ async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         HttpVersion::Http1 => {
             let deadlines = Deadlines::new(&progress, &host.settings, Heads::Timed);
             let connection = pin!(http1::Connection::new(&origin, stream).serve());
-            drive(host, connection, |_| progress.wind_down(), deadlines, watch).await;
+            let unread = &origin.unread;
+            drive((host, unread), connection, |_| progress.wind_down(), deadlines, watch).await;
         }
         HttpVersion::Http2 => {
             let deadlines = Deadlines::new(&progress, &host.settings, Heads::Untimed);
             let origin = Arc::new(origin);
-            let service = service_fn(move |request| answer(Arc::clone(&origin), request));
+            let serving = Arc::clone(&origin);
+            let service = service_fn(move |request| answer(Arc::clone(&serving), request));
             let connection = host.http2.serve_connection(TokioIo::new(stream), service);
             let connection = pin!(Served(connection));
-            drive(host, connection, |served| served.wind_down(), deadlines, watch).await;
+            let unread = &origin.unread;
+            drive((host, unread), connection, Served::wind_down, deadlines, watch).await;
         }
     }
 }
@@ -155,10 +160,10 @@ where
     }
 }
 
-/// Runs a connection until it ends, is overdue, or the server stops. `wind_down` asks it to finish
+/// Runs a connection until it ends, is overdue, keeps memory that others need, or the server stops. `wind_down` asks it to finish
 /// what runs, then to end.
 async fn drive<C: Future<Output = ()>>(
-    host: &Host,
+    (host, unread): (&Host, &Unread),
     mut connection: Pin<&mut C>,
     wind_down: impl Fn(Pin<&mut C>),
     mut deadlines: Deadlines<'_>,
@@ -185,6 +190,10 @@ async fn drive<C: Future<Output = ()>>(
                     wind_down(connection.as_mut());
                     continue;
                 }
+            }
+            if unread.must_end(cx) {
+                refused(host, "slow_reader");
+                return Poll::Ready(());
             }
             match deadlines.poll(cx) {
                 Poll::Pending => return Poll::Pending,

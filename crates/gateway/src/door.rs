@@ -6,7 +6,9 @@
 //! the door knows how its protocol words it.
 
 use std::fmt;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
@@ -23,9 +25,43 @@ pub trait Door: Send + Sync + 'static {
     /// away, the door says with it ([`IfLeft`](crate::IfLeft)).
     fn handle(&self, request: Request) -> Answer;
 
+    /// May the body of this request be read? Asked with the head alone, of requests whose body is
+    /// large or where memory is short, so that nobody without a credential can make the server hold
+    /// much. The request comes to [`handle`](Door::handle) afterwards, with all that is checked there.
+    fn admit<'a>(&'a self, request: &'a Request) -> Admission<'a>;
+
     /// Words the answer to a request that never became one. Must not panic: it is also asked after
     /// [`handle`](Door::handle) did.
     fn refuse(&self, refusal: Refusal) -> Response;
+}
+
+/// Whether a request's body may be read.
+pub enum Admission<'a> {
+    Granted,
+    Refused(Box<Response>),
+    /// It takes a while to find out. None: granted.
+    Asks(Pin<Box<dyn Future<Output = Option<Response>> + Send + 'a>>),
+}
+
+impl Admission<'_> {
+    /// Why not, when that is known.
+    pub async fn refusal(self) -> Option<Response> {
+        match self {
+            Admission::Granted => None,
+            Admission::Refused(response) => Some(*response),
+            Admission::Asks(asked) => asked.await,
+        }
+    }
+}
+
+impl fmt::Debug for Admission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Admission::Granted => f.write_str("Granted"),
+            Admission::Refused(response) => f.debug_tuple("Refused").field(response).finish(),
+            Admission::Asks(_) => f.write_str("Asks(…)"),
+        }
+    }
 }
 
 /// A response, or the promise of one.
@@ -128,7 +164,7 @@ pub enum Refusal {
     BodyTimeout { seconds: u64 },
     /// The body's framing is broken, or the connection was.
     BodyBroken { reason: String },
-    /// Too many bytes of request bodies are in memory already, over all connections.
+    /// Too many bytes of bodies are in memory already, over all connections.
     Overloaded { bytes_max: u64 },
     /// The door panicked while it handled the request.
     Panicked,
@@ -179,7 +215,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::Overloaded { bytes_max } => write!(
                 f,
-                "the server already holds {bytes_max} bytes of unfinished requests; retry later"
+                "the server already holds {bytes_max} bytes of requests and answers; retry later"
             ),
             Refusal::Panicked => write!(
                 f,

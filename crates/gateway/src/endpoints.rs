@@ -20,6 +20,7 @@ use ::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use ::http::{Method, StatusCode};
 use bytes::Bytes;
 
+use crate::budget::BodyBudget;
 use crate::door::Response;
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
@@ -47,6 +48,7 @@ pub(crate) struct Endpoints {
     pub(crate) status: StatusSource,
     pub(crate) compat: Bytes,
     pub(crate) shutdown: Shutdown,
+    pub(crate) bodies: Arc<BodyBudget>,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -95,11 +97,12 @@ impl Endpoints {
         let mut json = String::with_capacity(details.len() + 160);
         let written = write!(
             json,
-            r#"{{"service":"partita","version":"{}","ready":{},"draining":{draining},"uptime_seconds":{},"connections":{},"database":{details}}}"#,
+            r#"{{"service":"partita","version":"{}","ready":{},"draining":{draining},"uptime_seconds":{},"connections":{},"bodies_bytes":{},"database":{details}}}"#,
             self.version,
             ready && !draining,
             self.started.elapsed().as_secs(),
             self.telemetry.connections_open(),
+            self.bodies.held_bytes(),
         );
         written.expect("a String takes every write");
         json

@@ -19,7 +19,8 @@ use hyper::body::{Body, Incoming};
 use tokio::time::Instant;
 
 use crate::authority::check_http2;
-use crate::body::BodyLimits;
+use crate::body::{BodyLimits, Held};
+use crate::budget::Unread;
 use crate::door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
 use crate::head::Head;
@@ -39,6 +40,7 @@ pub(crate) struct Site {
 pub(crate) struct Origin {
     pub(crate) site: Arc<Site>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) unread: Unread,
     pub(crate) scheme: Scheme,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
@@ -50,6 +52,16 @@ impl Origin {
         tracing::error!(peer = %self.peer, "a request panicked: {message}");
         self.site.telemetry.panicked();
         self.site.door.refuse(Refusal::Panicked)
+    }
+
+    /// Asks the door whether a body may be read. None: yes.
+    pub(crate) async fn admit(&self, request: &Request) -> Option<Response> {
+        let door = &*self.site.door;
+        let asked = match catch_unwind(AssertUnwindSafe(|| door.admit(request))) {
+            Ok(admission) => catch_panic(Box::pin(admission.refusal())).await,
+            Err(panic) => Err(panic_text(panic.as_ref())),
+        };
+        asked.unwrap_or_else(|message| Some(self.panicked(&message)))
     }
 
     /// What a client hears of a body that was not read to its end.
@@ -74,33 +86,56 @@ pub(crate) async fn answer(
     let authority = parts.uri.authority().map(|authority| authority.as_str());
     if let Err(bad) = check_http2(authority, parts.headers.get_all(HOST).iter()) {
         origin.site.telemetry.refused("host");
-        return Ok(finish(Response::new(StatusCode::BAD_REQUEST, bad.to_string()), head_only));
+        let response = Response::new(StatusCode::BAD_REQUEST, bad.to_string());
+        return Ok(finish(&origin, response, head_only));
     }
     if let Some(response) = site.endpoints.answer(&parts.method, parts.uri.path()) {
-        return Ok(finish(response, head_only));
+        return Ok(finish(&origin, response, head_only));
     }
-    let (body, _held) = match body.is_end_stream() {
-        true => (Bytes::new(), None),
-        false => match Box::pin(site.bodies.read(body)).await {
-            Ok((body, held)) => (body, Some(held)),
-            Err(refusal) => {
-                origin.progress.must_linger();
-                return Ok(finish(origin.refused(refusal), head_only));
-            }
-        },
-    };
-    let request = Request {
+    let mut request = Request {
         head: Head::new(&parts.uri, &parts.headers),
         method: parts.method,
-        body,
+        body: Bytes::new(),
         scheme: origin.scheme,
         received: received.into_std(),
         local: origin.local,
         peer: origin.peer,
     };
-    match ask(&*site.door, request).await {
-        Ok(response) => deliver(response, head_only).await,
-        Err(message) => Ok(finish(origin.panicked(&message), head_only)),
+    let response = match Box::pin(take_body(&origin, &mut request, body)).await {
+        Ok(_held) => match ask(&*site.door, request).await {
+            Ok(response) => deliver(response).await?,
+            Err(message) => origin.panicked(&message),
+        },
+        Err(refused) => refused,
+    };
+    Ok(finish(&origin, response, head_only))
+}
+
+/// Reads the request's body, or says why it is not read.
+async fn take_body<'a>(
+    origin: &'a Origin,
+    request: &mut Request,
+    body: Incoming,
+) -> Result<Option<Held<'a>>, Response> {
+    let limits = &origin.site.bodies;
+    if body.is_end_stream() {
+        return Ok(None);
+    }
+    if limits.is_for_known_clients(body.size_hint().exact())
+        && let Some(refused) = origin.admit(request).await
+    {
+        origin.progress.must_linger();
+        return Err(refused);
+    }
+    match limits.read(body).await {
+        Ok((body, held)) => {
+            request.body = body;
+            Ok(Some(held))
+        }
+        Err(refusal) => {
+            origin.progress.must_linger();
+            Err(origin.refused(refusal))
+        }
     }
 }
 
@@ -120,18 +155,16 @@ async fn ask(door: &dyn Door, request: Request) -> Result<Response, String> {
 #[error("the door dropped the answer")]
 pub(crate) struct Dropped;
 
-async fn deliver(
-    response: Response,
-    head_only: bool,
-) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
+async fn deliver(response: Response) -> Result<Response, Dropped> {
     let Delivery { delay, dropped } = response.delivery;
     if !delay.is_zero() {
         Box::pin(tokio::time::sleep(delay)).await;
     }
-    if dropped { Err(Dropped) } else { Ok(finish(response, head_only)) }
+    if dropped { Err(Dropped) } else { Ok(response) }
 }
 
-fn finish(response: Response, head_only: bool) -> hyper::Response<Full<Bytes>> {
+/// The answer in hyper's words. hyper sends it when the client lets it: until then it counts.
+fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Response<Full<Bytes>> {
     let Response { status, headers, mut body, .. } = response;
     let mut headers = headers.to_map();
     if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {
@@ -141,7 +174,7 @@ fn finish(response: Response, head_only: bool) -> hyper::Response<Full<Bytes>> {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         body = Bytes::new();
     }
-    let mut finished = hyper::Response::new(Full::new(body));
+    let mut finished = hyper::Response::new(Full::new(origin.unread.counted(body)));
     *finished.status_mut() = status;
     *finished.headers_mut() = headers;
     finished

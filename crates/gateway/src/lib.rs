@@ -23,6 +23,7 @@
 pub mod auth;
 mod authority;
 mod body;
+mod budget;
 mod connection;
 mod door;
 mod endpoints;
@@ -44,7 +45,7 @@ mod sniff;
 mod telemetry;
 mod tls;
 
-pub use door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
+pub use door::{Admission, Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 pub use endpoints::ServiceStatus;
 pub use head::Head;
 pub use lines::Lines;

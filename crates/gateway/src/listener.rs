@@ -10,7 +10,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::body::BodyLimits;
+use crate::budget::BodyBudget;
 use crate::connection::{Host, http2_builder, serve};
 use crate::door::Door;
 use crate::endpoints::{Endpoints, ServiceStatus};
@@ -82,6 +83,7 @@ impl Server {
     ) -> Result<Server, BindError> {
         let listeners = bind_all(&settings.listen)?;
         let addresses = listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
+        let bodies = BodyBudget::new(settings.bodies_bytes_max);
         let site = Arc::new(Site {
             door: services.door,
             endpoints: Endpoints {
@@ -92,12 +94,12 @@ impl Server {
                 status: services.status,
                 compat: services.compat,
                 shutdown: shutdown.clone(),
+                bodies: Arc::clone(&bodies),
             },
             bodies: BodyLimits {
                 bytes_max: settings.body_bytes_max,
                 time_max: settings.body,
-                held_bytes_max: settings.bodies_bytes_max,
-                held_bytes: AtomicU64::new(0),
+                budget: Arc::clone(&bodies),
             },
             telemetry: services.telemetry,
         });

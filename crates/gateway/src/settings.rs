@@ -14,9 +14,14 @@ pub mod limits {
     /// protocol's own message instead of a cut connection.
     pub const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024 + 64 * 1024;
 
-    /// All request bodies in memory at once, over all connections. Bounds what 10 000 connections
-    /// that each send a large body can make us hold.
+    /// All bodies in memory at once, over all connections: of requests, and of answers that wait
+    /// for their clients. Bounds what 10 000 connections that each send a large body, or read
+    /// nothing, can make us hold.
     pub const BODIES_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+    /// A longer body is not read before the door knows from the head who sends it. Most items are
+    /// shorter, and theirs need not be looked at twice.
+    pub const UNKNOWN_BODY_BYTES_MAX: u64 = 64 * 1024;
 
     /// A request's head. Continuation and session tokens travel in headers and may be 16 KB each.
     pub const HEAD_BYTES_MAX: u32 = 64 * 1024;

@@ -18,9 +18,10 @@ use partita_engine::{
     Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, Supervisor,
     block_on,
 };
+use partita_gateway::auth::Issuer as KeyIssuer;
 use partita_gateway::{
-    Answer, Delivery, Door, IfLeft, JobLength, Lines, Pending, Pool, PoolError, Refusal, Request,
-    Response, Share, Shutdown, Task, Telemetry,
+    Admission, Answer, Delivery, Door, IfLeft, JobLength, Lines, Pending, Pool, PoolError, Refusal,
+    Request, Response, Share, Shutdown, Task, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -118,7 +119,14 @@ enum Begun {
     Waits(Box<DatabaseCall>, Arc<Trust>),
     /// For an issuer: its token may be signed with a key that it has published since. Then the
     /// request, whose body this is, begins anew.
-    Renews(partita_gateway::auth::Issuer, Bytes),
+    Renews(KeyIssuer, Bytes),
+}
+
+/// Who sent a request.
+enum Asked {
+    By(Access),
+    /// That can be told when the issuer's keys are read anew.
+    WithUnknownKey(KeyIssuer),
 }
 
 /// Keys are asked for once.
@@ -232,25 +240,12 @@ impl Service {
             return Ok(Begun::Answered(controls.answer(&target, request, &body)?));
         }
         let address = Address::new(head);
-        if address.is_of_direct_mode() {
-            // Signed as what is looked for, not as this path: who cannot be told here all that is
-            // wrong would be told that the key is.
-            told.operation = "ResolveAddresses";
-            return Err(Feature::Addresses.refusal().into());
-        }
         let trust = self.settings.credentials.glance();
         let asker = Asker { request, headers, address: &address };
-        let access = match self.authenticate(&trust, asker, Duration::ZERO) {
-            Ok(access) => access,
-            Err(refused) => match auth::unknown_key(&trust, headers) {
-                Some(issuer) if attempt == Attempt::First => {
-                    return Ok(Begun::Renews(issuer.clone(), body));
-                }
-                Some(_) | None => return Err(refused.into()),
-            },
+        let access = match self.identify(&trust, asker, attempt, told)? {
+            Asked::By(access) => access,
+            Asked::WithUnknownKey(issuer) => return Ok(Begun::Renews(issuer, body)),
         };
-        told.who = Some(access.clone());
-        self.database.check_access(&access)?;
         let incoming = Incoming { method, headers, body };
         if self.settings.strict_json {
             request::check_names(&incoming.body)?;
@@ -283,6 +278,57 @@ impl Service {
                 self.respond((reply, call.shape, None), asker, &trust, told).map(Begun::Answered)
             }
             None => Ok(Begun::Waits(call, Guard::into_inner(trust))),
+        }
+    }
+
+    /// Who asks, if the head says so.
+    fn identify(
+        &self,
+        trust: &Trust,
+        asker: Asker<'_>,
+        attempt: Attempt,
+        told: &mut Told,
+    ) -> Result<Asked, Box<Failed>> {
+        if asker.address.is_of_direct_mode() {
+            // Signed as what is looked for, not as this path: who cannot be told here all that is
+            // wrong would be told that the key is.
+            told.operation = "ResolveAddresses";
+            return Err(Feature::Addresses.refusal().into());
+        }
+        let access = match self.authenticate(trust, asker, Duration::ZERO) {
+            Ok(access) => access,
+            Err(refused) => match auth::unknown_key(trust, asker.headers) {
+                Some(issuer) if attempt == Attempt::First => {
+                    return Ok(Asked::WithUnknownKey(issuer.clone()));
+                }
+                Some(_) | None => return Err(refused.into()),
+            },
+        };
+        told.who = Some(access.clone());
+        self.database.check_access(&access)?;
+        Ok(Asked::By(access))
+    }
+
+    /// May the body of a request with this head be read? The issuer, if that must be asked first;
+    /// the answer, if not.
+    fn admit(&self, request: &Request, attempt: Attempt) -> Result<Option<KeyIssuer>, Response> {
+        let headers = Headers::new(&request.head);
+        let activity_id = ActivityId::of(headers, &*self.entropy);
+        let mut told = Told::nothing(activity_id, self.nanos());
+        let asked = match controls::route(request.head.path()) {
+            // Nobody signs for those: they are there for tests only.
+            Some(_) if self.settings.controls.is_some() => return Ok(None),
+            Some(_) => Err(controls::switched_off().into()),
+            None => {
+                let address = Address::new(&request.head);
+                let asker = Asker { request, headers, address: &address };
+                self.identify(&self.settings.credentials.glance(), asker, attempt, &mut told)
+            }
+        };
+        match asked {
+            Ok(Asked::By(_)) => Ok(None),
+            Ok(Asked::WithUnknownKey(issuer)) => Ok(Some(issuer)),
+            Err(failed) => Err(self.conclude(request, Err(failed), told)),
         }
     }
 
@@ -562,6 +608,18 @@ impl Door for NoSqlDoor {
                     service.conclude(&request, answered, told)
                 }))
             }
+        }
+    }
+
+    fn admit<'a>(&'a self, request: &'a Request) -> Admission<'a> {
+        let service = &*self.0;
+        match service.admit(request, Attempt::First) {
+            Ok(None) => Admission::Granted,
+            Err(response) => Admission::Refused(Box::new(response)),
+            Ok(Some(issuer)) => Admission::Asks(Box::pin(async move {
+                issuer.renew(service.clock.unix_millis() / 1_000).await;
+                service.admit(request, Attempt::Last).err()
+            })),
         }
     }
 

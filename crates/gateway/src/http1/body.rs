@@ -35,14 +35,15 @@ impl BodyLimits {
         Some((inbox.split_to(length).freeze(), held))
     }
 
-    /// Is a body of this length accepted?
-    pub(super) fn check_announced(&self, framing: Framing) -> Result<(), Refusal> {
+    /// The length that a body was announced with, if that is accepted.
+    pub(super) fn check_announced(&self, framing: Framing) -> Result<Option<u64>, Refusal> {
         match framing {
             Framing::Length(announced) if announced > self.bytes_max => {
                 let announced = Some(announced);
                 Err(Refusal::BodyTooLarge { announced, bytes_max: self.bytes_max })
             }
-            Framing::Length(_) | Framing::Chunks => Ok(()),
+            Framing::Length(announced) => Ok(Some(announced)),
+            Framing::Chunks => Ok(None),
         }
     }
 

@@ -32,7 +32,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use crate::body::Held;
-use crate::door::{Answer, Delivery, Refusal, Request, Response};
+use crate::door::{Answer, Delivery, Request, Response};
 use crate::http::{Origin, catch_panic};
 use crate::lines::Lines;
 use crate::pending::IfLeft;
@@ -172,25 +172,28 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let Parsed { method, head, version, body, expects_continue, keep_alive } = parsed;
         let head_only = method == Method::HEAD;
         let form = Form { version, head_only, keep_alive, received };
-        let (body, _held) = match body {
-            Framing::Length(0) => (Bytes::new(), None),
-            framing => match self.body(framing, expects_continue).await? {
-                Ok((body, held)) => (body, Some(held)),
-                Err(refusal) => return self.refuse(refusal, form).await,
-            },
-        };
-        if let Some(response) = site.endpoints.answer(&method, head.path()) {
-            return self.write(response, form).await;
-        }
-        let request = Request {
+        let mut request = Request {
             method,
             head,
-            body,
+            body: Bytes::new(),
             scheme: origin.scheme,
             received: received.into_std(),
             local: origin.local,
             peer: origin.peer,
         };
+        let held = match body {
+            Framing::Length(0) => None,
+            framing => match self.body(framing, expects_continue, &request).await? {
+                Ok((body, held)) => {
+                    request.body = body;
+                    Some(held)
+                }
+                Err(refused) => return self.refuse(refused, form).await,
+            },
+        };
+        if let Some(response) = site.endpoints.answer(&request.method, request.head.path()) {
+            return self.write(response, form).await;
+        }
         // Nothing of what is handed over is used after a panic, so no broken state can be seen.
         let answered = catch_unwind(AssertUnwindSafe(|| site.door.handle(request)));
         let answered = match answered {
@@ -204,6 +207,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             }
             Err(panic) => Err(panic_text(panic.as_ref())),
         };
+        drop(held);
         match answered {
             Ok(response) if response.delivery == Delivery::default() => {
                 self.write(response, form).await
@@ -213,27 +217,36 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
     }
 
-    /// The body of a request, or why there is none.
+    /// The body of a request, or the answer if it is not read.
     async fn body(
         &mut self,
         framing: Framing,
         expects_continue: bool,
-    ) -> io::Result<Result<(Bytes, Held<'a>), Refusal>> {
-        let limits = &self.origin.site.bodies;
-        if let Err(refusal) = limits.check_announced(framing) {
-            return Ok(Err(refusal));
-        }
-        if let Framing::Length(length) = framing
+        request: &Request,
+    ) -> io::Result<Result<(Bytes, Held<'a>), Response>> {
+        let origin = self.origin;
+        let limits = &origin.site.bodies;
+        let announced = match limits.check_announced(framing) {
+            Ok(announced) => announced,
+            Err(refusal) => return Ok(Err(origin.refused(refusal))),
+        };
+        if let Some(length) = announced
             && let Some(whole) = limits.take(&mut self.inbox, length)
         {
             return Ok(Ok(whole));
+        }
+        if limits.is_for_known_clients(announced)
+            && let Some(refused) = Box::pin(origin.admit(request)).await
+        {
+            return Ok(Err(refused));
         }
         if expects_continue && self.inbox.is_empty() {
             self.outbox.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         self.send().await?;
         let source = Source { stream: &mut self.stream, inbox: &mut self.inbox };
-        Ok(Box::pin(limits.gather(source, framing)).await)
+        let gathered = Box::pin(limits.gather(source, framing)).await;
+        Ok(gathered.map_err(|refusal| origin.refused(refusal)))
     }
 
     /// Waits for the door. None if the client has ended its side, and that ends the request. It is
@@ -292,8 +305,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// A request whose body was not read to its end: what follows on the connection is not a
     /// request.
-    async fn refuse(&mut self, refusal: Refusal, form: Form) -> io::Result<Next> {
-        let response = self.origin.refused(refusal);
+    async fn refuse(&mut self, response: Response, form: Form) -> io::Result<Next> {
         self.origin.progress.must_linger();
         self.write(response, Form { keep_alive: false, ..form }).await
     }
@@ -350,12 +362,19 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         if self.outbox.is_empty() {
             return Ok(());
         }
-        self.stream.write_all(&self.outbox).await?;
+        let sending = self.stream.write_all(&self.outbox);
+        self.origin.unread.sent(self.outbox.len(), sending).await?;
         self.sent().await
     }
 
     /// Sends what waits and this body behind it.
     async fn send_with(&mut self, body: &[u8]) -> io::Result<()> {
+        let (unread, bytes) = (&self.origin.unread, self.outbox.len() + body.len());
+        unread.sent(bytes, self.write_with(body)).await?;
+        self.sent().await
+    }
+
+    async fn write_with(&mut self, body: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         while let Some(head) = self.outbox.get(sent..).filter(|head| !head.is_empty()) {
             let slices = [IoSlice::new(head), IoSlice::new(body)];
@@ -366,8 +385,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             }
         }
         let of_body = sent - self.outbox.len();
-        self.stream.write_all(body.get(of_body..).unwrap_or_default()).await?;
-        self.sent().await
+        self.stream.write_all(body.get(of_body..).unwrap_or_default()).await
     }
 
     async fn sent(&mut self) -> io::Result<()> {

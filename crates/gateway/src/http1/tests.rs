@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,7 +17,8 @@ use tokio::time::Instant;
 
 use super::Connection;
 use crate::body::BodyLimits;
-use crate::door::{Answer, Door, Refusal, Request, Response, Scheme};
+use crate::budget::BodyBudget;
+use crate::door::{Admission, Answer, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::{Endpoints, ServiceStatus};
 use crate::http::{Origin, Site};
 use crate::progress::{Progress, Watched};
@@ -81,6 +81,10 @@ impl AsyncWrite for &mut Pieces {
 struct Echo;
 
 impl Door for Echo {
+    fn admit<'a>(&'a self, _: &'a Request) -> Admission<'a> {
+        Admission::Granted
+    }
+
     fn handle(&self, request: Request) -> Answer {
         let fields: Vec<String> = request
             .head
@@ -105,6 +109,7 @@ fn origin() -> Origin {
     let telemetry = Arc::new(Telemetry::new("test"));
     #[allow(clippy::disallowed_methods, reason = "uptime is real time")]
     let started = std::time::Instant::now();
+    let budget = BodyBudget::new(100_000);
     let endpoints = Endpoints {
         version: "test",
         started,
@@ -113,17 +118,18 @@ fn origin() -> Origin {
         status: Arc::new(|| ServiceStatus { ready: true, trouble: None, details: "{}".into() }),
         compat: Bytes::new(),
         shutdown: Shutdown::new(),
+        bodies: Arc::clone(&budget),
     };
     let bodies = BodyLimits {
         bytes_max: 10_000,
         time_max: Duration::from_secs(20),
-        held_bytes_max: 100_000,
-        held_bytes: AtomicU64::new(0),
+        budget: Arc::clone(&budget),
     };
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8081));
     Origin {
         site: Arc::new(Site { door: Arc::new(Echo), endpoints, bodies, telemetry }),
         progress: Arc::new(Progress::new(Instant::now())),
+        unread: budget.open(),
         scheme: Scheme::Http,
         local: address,
         peer: address,
@@ -136,7 +142,7 @@ async fn heard(pieces: VecDeque<Vec<u8>>) -> String {
     let mut pieces = Pieces { pieces, sent: Vec::new(), rests: false };
     let stream = Watched::new(&mut pieces, Bytes::new(), Arc::clone(&origin.progress));
     Connection::new(&origin, stream).serve().await;
-    let held = origin.site.bodies.held_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let held = origin.site.bodies.budget.held_bytes();
     assert_eq!(held, 0, "bodies are given back");
     let text = String::from_utf8_lossy(&pieces.sent).into_owned();
     text.split("\r\n").filter(|line| !line.starts_with("date: ")).collect::<Vec<_>>().join("\r\n")

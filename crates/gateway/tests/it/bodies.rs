@@ -147,12 +147,60 @@ async fn bodies_in_memory_are_bounded_over_all_connections() {
         }
     }
     let refused = refused.expect("150 000 bytes were held");
-    assert!(refused.text().contains("100000 bytes of unfinished requests"), "{}", refused.text());
+    assert!(refused.text().contains("100000 bytes of requests and answers"), "{}", refused.text());
 
     holding.send("x").await;
     assert_eq!(holding.reply().await.status, 200);
     let mut client = server.connect().await;
     client.send(post(50_000)).await;
     client.send(vec![b'x'; 50_000]).await;
+    assert_eq!(client.reply().await.status, 200);
+}
+
+#[tokio::test]
+async fn nobody_unknown_has_a_large_body_read() {
+    let server = start(|_| {});
+    for path in ["/unknown", "/unknown-later"] {
+        for framing in ["content-length: 70000", "transfer-encoding: chunked"] {
+            let mut client = server.connect().await;
+            client.send(format!("POST {path} HTTP/1.1\r\nhost: test\r\n{framing}\r\n\r\n")).await;
+            let reply = client.reply().await;
+            assert_eq!((reply.status, reply.text()), (401, "who are you?"), "{framing}");
+            assert_eq!(reply.header("connection"), Some("close"));
+        }
+    }
+    let mut client = server.connect().await;
+    client.send(post(70_000).replace("/body", "/panic-early")).await;
+    assert_eq!(client.reply().await.status, 500);
+    server.bodies_at_most(0).await;
+}
+
+#[tokio::test]
+async fn known_clients_and_small_bodies_are_not_asked_twice() {
+    let server = start(|_| {});
+    let mut client = server.connect().await;
+    for (path, length) in [("/unknown", 60_000), ("/known-later", 300_000), ("/body", 300_000)] {
+        client.send(post(length).replace("/body", path)).await;
+        client.send(vec![b'x'; length]).await;
+        let reply = client.reply().await;
+        assert!(reply.text().contains(&format!(" body={length} ")), "{}", reply.text());
+    }
+}
+
+#[tokio::test]
+async fn where_memory_is_short_every_body_needs_a_known_client() {
+    let server = start(|settings| settings.bodies_bytes_max = 100_000);
+    let mut holding = server.connect().await;
+    holding.send(post(60_001)).await;
+    holding.send(vec![b'x'; 60_000]).await;
+    while server.bodies_bytes().await < 60_000 {
+        tokio::task::yield_now().await;
+    }
+    let mut client = server.connect().await;
+    client.send(post(10).replace("/body", "/unknown")).await;
+    assert_eq!(client.reply().await.status, 401);
+    let mut client = server.connect().await;
+    client.send(post(10)).await;
+    client.send("0123456789").await;
     assert_eq!(client.reply().await.status, 200);
 }

@@ -154,3 +154,35 @@ async fn a_dropped_answer_ends_its_stream_and_no_other() {
     assert!(dropped.is_err());
     assert_eq!(exchange(&mut sender, "GET", "/late", Bytes::new()).await.1, "delivered");
 }
+
+#[tokio::test]
+async fn clients_that_read_nothing_make_room_for_others() {
+    let server = start(|settings| settings.bodies_bytes_max = 200 << 20);
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        let mut sender = connect(&server).await;
+        let response = sender.send_request(request("GET", "/large", Bytes::new())).await.unwrap();
+        silent.push((sender, response));
+    }
+    server.metric_at_least(r#"partita_refused_total{reason="slow_reader"}"#, 13).await;
+    server.bodies_at_most(200 << 20).await;
+
+    let mut reader = connect(&server).await;
+    let (_, text) = exchange(&mut reader, "GET", "/large", Bytes::new()).await;
+    assert_eq!(text.len(), 32 << 20, "who reads gets everything");
+    drop((silent, reader));
+    server.metric("partita_connections_open 0").await;
+    server.bodies_at_most(0).await;
+}
+
+#[tokio::test]
+async fn nobody_unknown_has_a_large_body_read() {
+    let server = start(|_| {});
+    let mut sender = connect(&server).await;
+    for path in ["/unknown", "/unknown-later"] {
+        let (parts, text) = exchange(&mut sender, "POST", path, vec![b'x'; 100_000]).await;
+        assert_eq!((parts.status.as_u16(), text.as_str()), (401, "who are you?"));
+    }
+    let (_, text) = exchange(&mut sender, "POST", "/known-later", vec![b'x'; 100_000]).await;
+    assert!(text.contains(" body=100000 "), "{text}");
+}

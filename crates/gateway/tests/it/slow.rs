@@ -121,3 +121,26 @@ async fn lingering_after_a_refusal_has_an_end() {
     // The client keeps its side open; the server lets go all the same.
     server.metric("partita_connections_open 0").await;
 }
+
+/// Of every answer of 32 MB, the kernel takes a few.
+const BODIES_BYTES_MAX: u64 = 200 << 20;
+
+#[tokio::test]
+async fn clients_that_read_nothing_make_room_for_others() {
+    let server = start(|settings| settings.bodies_bytes_max = BODIES_BYTES_MAX);
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        let mut client = server.connect().await;
+        client.send("GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        silent.push(client);
+    }
+    server.metric_at_least(r#"partita_refused_total{reason="slow_reader"}"#, 14).await;
+    server.bodies_at_most(BODIES_BYTES_MAX).await;
+
+    let mut reader = server.connect().await;
+    assert_eq!(reader.get("/large").await.body.len(), 32 << 20, "who reads gets everything");
+    assert_eq!(reader.get("/small").await.status, 200);
+    drop(silent);
+    server.metric("partita_connections_open 1").await;
+    server.bodies_at_most(0).await;
+}

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use partita_gateway::{
-    Answer, Certificate, CertificateSource, Delivery, Door, Drained, IfLeft, Listen, Pending,
-    Refusal, Request, Response, Server, ServerSettings, ServiceStatus, Services, Shutdown,
+    Admission, Answer, Certificate, CertificateSource, Delivery, Door, Drained, IfLeft, Listen,
+    Pending, Refusal, Request, Response, Server, ServerSettings, ServiceStatus, Services, Shutdown,
     Telemetry,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -125,6 +125,23 @@ impl Door for TestDoor {
         }
     }
 
+    fn admit<'a>(&'a self, request: &'a Request) -> Admission<'a> {
+        let unknown = || Response::new(StatusCode::UNAUTHORIZED, "who are you?");
+        match request.head.path() {
+            "/unknown" => Admission::Refused(Box::new(unknown())),
+            "/unknown-later" => Admission::Asks(Box::pin(async move {
+                tokio::task::yield_now().await;
+                Some(unknown())
+            })),
+            "/known-later" => Admission::Asks(Box::pin(async {
+                tokio::task::yield_now().await;
+                None
+            })),
+            "/panic-early" => panic!("the door broke before the body"),
+            _ => Admission::Granted,
+        }
+    }
+
     fn refuse(&self, refusal: Refusal) -> Response {
         Response::new(refusal.status(), format!("refused: {refusal}"))
     }
@@ -199,6 +216,34 @@ impl TestServer {
             }
         });
         assert!(seen.await.is_ok(), "no {line:?} in\n{}", self.telemetry.render());
+    }
+
+    /// Waits until a counter has come so far.
+    pub(crate) async fn metric_at_least(&self, name: &str, least: u64) {
+        let value = || {
+            let text = self.telemetry.render();
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+            value.unwrap_or(0u64)
+        };
+        let seen = timeout(PATIENCE, async {
+            while value() < least {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        assert!(seen.await.is_ok(), "{name} is {}", value());
+    }
+
+    /// What bodies take in memory, as `/status` tells.
+    pub(crate) async fn bodies_bytes(&self) -> u64 {
+        let status = self.connect().await.get("/status").await;
+        let status: serde_json::Value = serde_json::from_str(status.text()).unwrap();
+        status["bodies_bytes"].as_u64().unwrap()
+    }
+
+    /// Waits until bodies take no more than this: connections that were cut end by themselves.
+    pub(crate) async fn bodies_at_most(&self, bytes: u64) {
+        let seen = timeout(PATIENCE, async { while self.bodies_bytes().await > bytes {} });
+        assert!(seen.await.is_ok(), "{} bytes are held", self.bodies_bytes().await);
     }
 }
 

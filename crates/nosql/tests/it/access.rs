@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use http::Method;
-use partita_engine::{DataAction, RoleAssignment, RoleScope};
+use partita_engine::{DataAction, RoleAssignment, RoleScope, block_on};
 use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
+use partita_gateway::{Door, Request};
 use partita_nosql::Trust;
 
 use crate::support::{Ask, PRIMARY, READONLY, World};
@@ -337,6 +339,34 @@ fn who_cannot_sign_gets_nowhere() {
     scene.all_refused("nonsense", &[401], |ask| ask.bearing("type=master&sig=x"), none);
     let old = "Thu, 27 Apr 2017 00:31:12 GMT";
     scene.all_refused("an old signature", &[403], |ask| ask.header("x-ms-date", old), none);
+}
+
+#[test]
+fn the_head_alone_tells_whether_a_body_is_worth_reading() {
+    let scene = Scene::new();
+    let old = "Thu, 27 Apr 2017 00:31:12 GMT";
+    let admitted = |ask: Ask<'_>| {
+        let request = Request { body: Bytes::new(), ..ask.request() };
+        let refusal = block_on(scene.world.door().admit(&request).refusal());
+        refusal.map(|response| response.status.as_u16())
+    };
+    for route in &scene.routes {
+        let ask = || route.ask(&scene.world);
+        let name = route.name();
+        assert_eq!(admitted(ask()), None, "{name}");
+        assert_eq!(admitted(ask().signed_by(READONLY)), None, "{name}: rights are looked at later");
+        assert_eq!(admitted(ask().unsigned()), Some(401), "{name}");
+        assert_eq!(admitted(ask().signed_by(WRONG)), Some(401), "{name}");
+        assert_eq!(admitted(ask().header("x-ms-date", old)), Some(403), "{name}");
+        assert_eq!(admitted(ask().bearing(&scene.alice())), Some(403), "{name}: no roles");
+    }
+    let token = scene.token("reader", "dbs/d/colls/c", "");
+    let write = || scene.world.post("/dbs/d/colls/c/docs", "{}").token(&token);
+    assert_eq!(admitted(write()), None);
+    scene.world.clock.advance_millis(11_000);
+    assert_eq!(admitted(write()), Some(403), "the token has ended");
+    let controls = scene.world.post("/_partita/faults", "{}");
+    assert_eq!(admitted(controls), Some(403), "the controls are switched off");
 }
 
 #[test]
