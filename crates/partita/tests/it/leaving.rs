@@ -24,7 +24,10 @@ const QUERY: [(&str, &str); 4] = [
 
 fn serving(name: &str, flags: &[&str]) -> (Directory, Process, Account) {
     let directory = Directory::new(name);
-    let server = Process::start(&directory, &[&["--store", "memory"], flags].concat());
+    let server = Process::start(
+        &directory,
+        &[&["--store", "memory", "--throughput", "off"], flags].concat(),
+    );
     let account = Account::of(&server);
     account.create_database("d");
     account.create_container("d", "c", r#"["/pk"]"#, 12_000);
