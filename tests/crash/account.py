@@ -31,6 +31,12 @@ class Client:
         self.connection.close()
 
     def send(self, method, kind, link, owner, body=None, **headers):
+        """Asks, and waits for the answer."""
+        self.ask(method, kind, link, owner, body, **headers)
+        response = self.connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+
+    def ask(self, method, kind, link, owner, body=None, **headers):
         """`link` is the path, `owner` the resource that is signed: the same, or its parent."""
         date = email.utils.formatdate(usegmt=True)
         text = f"{method.lower()}\n{kind}\n{owner}\n{date.lower()}\n\n"
@@ -46,8 +52,6 @@ class Client:
         if payload is not None:
             headers.setdefault("content-type", "application/json")
         self.connection.request(method, "/" + link, payload, headers)
-        response = self.connection.getresponse()
-        return Answer(response.status, response.headers, response.read())
 
     def create_database(self, database):
         return self.send("POST", "dbs", "dbs", "", {"id": database})

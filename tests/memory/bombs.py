@@ -7,6 +7,7 @@ many values, MAKELIST, sorts without an index, cross joins, large arrays, bulks 
 functions that allocate without end, pages of 4 MB. Each of them is answered: with its result, or with
 an error that names the flag. Afterwards
 
+- clients that asked for pages of 4 MB and never read them were cut, and others had their answers;
 - the server has never taken more than the bar, all of its processes together;
 - no memory is reserved any more;
 - everything is still there and is answered as before;
@@ -23,6 +24,7 @@ import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -300,12 +302,47 @@ def count(client, condition):
     return answer.body["Documents"][0]
 
 
-def memory_status(port):
+def get(port, path):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", "/status")
-    status = json.loads(connection.getresponse().read())
+    connection.request("GET", path)
+    text = connection.getresponse().read().decode()
     connection.close()
-    return find(status, "memory")
+    return text
+
+
+def memory_status(port):
+    return find(json.loads(get(port, "/status")), "memory")
+
+
+def silent_client(port):
+    """Asks for a page of 4 MB, and does not read it. The system takes little of it, either."""
+    client = Client(port)
+    plug = socket.socket()
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    plug.connect(("127.0.0.1", port))
+    client.connection.sock = plug
+    client.ask("GET", "docs", f"{LINK}/docs", LINK, **{"x-ms-max-item-count": "-1"})
+    return client
+
+
+def leave_unread(port, count, items):
+    """Many silent clients at a time: they are cut, and who reads has his answers."""
+    silent = []
+    for _ in range(count):
+        try:
+            silent.append(silent_client(port))
+        except OSError:
+            pass  # It was cut while it was still asking.
+    cut = 'partita_refused_total{reason="slow_reader"} '
+    deadline = time.monotonic() + 120
+    while not any(line.startswith(cut) for line in get(port, "/metrics").splitlines()):
+        assert time.monotonic() < deadline, "no silent client was cut"
+        time.sleep(0.1)
+    verify(port, items)
+    held = json.loads(get(port, "/status"))["bodies_bytes"]
+    for client in silent:
+        client.close()
+    return held
 
 
 def find(value, name):
@@ -356,7 +393,11 @@ def run(options, work):
         items = options.data_mb * MB // (LONG + 9_500)
         load(server.port, items)
         loaded = time.monotonic()
-        deadline = loaded + options.seconds
+        watcher.doing = "leaving answers unread"
+        held = leave_unread(server.port, options.silent, items)
+        print(f"{options.silent} silent clients: {held} bytes of bodies were held")
+        loaded_and_left = time.monotonic()
+        deadline = loaded_and_left + options.seconds
         attackers = [
             Attacker(server.port, n, options.seed, deadline, watcher) for n in range(CLIENTS)
         ]
@@ -405,12 +446,13 @@ def main():
     parser.add_argument("--limit-mb", type=int, help="of the cgroup; --memory-mb is 3/4 of it")
     parser.add_argument("--bar-mb", type=int, help="the most that all processes may take")
     parser.add_argument("--cache-mb", type=int, help="of the server")
+    parser.add_argument("--silent", type=int, help="how many clients read nothing")
     parser.add_argument("--seconds", type=int, help="how long the clients go on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--binary", default=os.environ.get("PARTITA_BINARY"))
     options = parser.parse_args()
-    small = dict(data_mb=100, limit_mb=240, bar_mb=224, cache_mb=32, seconds=25)
-    full = dict(data_mb=2_048, limit_mb=300, bar_mb=280, cache_mb=64, seconds=300)
+    small = dict(data_mb=100, limit_mb=240, bar_mb=224, cache_mb=32, silent=200, seconds=25)
+    full = dict(data_mb=2_048, limit_mb=300, bar_mb=280, cache_mb=64, silent=1_500, seconds=300)
     for name, value in (full if options.full else small).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
