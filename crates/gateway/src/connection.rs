@@ -160,8 +160,8 @@ where
     }
 }
 
-/// Runs a connection until it ends, is overdue, keeps memory that others need, or the server stops. `wind_down` asks it to finish
-/// what runs, then to end.
+/// Runs a connection until it ends, is overdue, keeps memory that others need, or the server stops.
+/// `wind_down` asks it to finish what runs, then to end.
 async fn drive<C: Future<Output = ()>>(
     (host, unread): (&Host, &Unread),
     mut connection: Pin<&mut C>,

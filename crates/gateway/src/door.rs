@@ -27,7 +27,8 @@ pub trait Door: Send + Sync + 'static {
 
     /// May the body of this request be read? Asked with the head alone, of requests whose body is
     /// large or where memory is short, so that nobody without a credential can make the server hold
-    /// much. The request comes to [`handle`](Door::handle) afterwards, with all that is checked there.
+    /// much. The request comes to [`handle`](Door::handle) afterwards, with all that is checked
+    /// there.
     fn admit<'a>(&'a self, request: &'a Request) -> Admission<'a>;
 
     /// Words the answer to a request that never became one. Must not panic: it is also asked after
