@@ -17,6 +17,7 @@ use bytes::Bytes;
 use crate::head::Head;
 use crate::lines::Lines;
 use crate::pending::Pending;
+use crate::telemetry::Figures;
 
 /// A protocol: turns requests into operations of the database and outcomes into responses.
 pub trait Door: Send + Sync + 'static {
@@ -30,6 +31,10 @@ pub trait Door: Send + Sync + 'static {
     /// much. The request comes to [`handle`](Door::handle) afterwards, with all that is checked
     /// there.
     fn admit<'a>(&'a self, request: &'a Request) -> Admission<'a>;
+
+    /// Which figures may who sent this request see? Asked of requests for `/metrics`; an answer
+    /// where the credentials that they show are wrong.
+    fn figures(&self, request: &Request) -> Result<Figures, Box<Response>>;
 
     /// Words the answer to a request that never became one. Must not panic: it is also asked after
     /// [`handle`](Door::handle) did.

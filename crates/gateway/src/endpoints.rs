@@ -1,18 +1,19 @@
-//! The few paths that answer without a key: health, metrics, the certificate.
+//! The few paths that answer without a key: health, metrics of the process, the certificate.
 //!
 //! | Path | Answer |
 //! |---|---|
 //! | `/alive` | 200 while the process runs |
 //! | `/ready` | 200 if requests can be served (and says if the disk is full); 503 else |
 //! | `/status` | JSON: version, uptime, connections, the store |
-//! | `/metrics` | counters in the OpenMetrics text format |
+//! | `/metrics` | counters in OpenMetrics text; with credentials for it also those with names |
 //! | `/_compat` | JSON: what of the service's API is there |
 //! | `/_explorer/emulator.pem` | the TLS certificate, for clients that want to trust it |
 //!
-//! None of them tells anything of the data. Other methods than GET and HEAD, and all other paths,
-//! belong to the door.
+//! None of them tells anything of the data without credentials. Other methods than GET and HEAD,
+//! and all other paths, belong to the door.
 
 use std::fmt::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,9 +22,10 @@ use ::http::{Method, StatusCode};
 use bytes::Bytes;
 
 use crate::budget::BodyBudget;
-use crate::door::Response;
+use crate::door::{Door, Request, Response};
+use crate::pool::panic_text;
 use crate::shutdown::Shutdown;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Figures, Telemetry};
 
 /// What the database tells of itself for `/ready` and `/status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +60,15 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 
 impl Endpoints {
     /// None: the door's business.
-    pub(crate) fn answer(&self, method: &Method, path: &str) -> Option<Response> {
-        if method != Method::GET && method != Method::HEAD {
+    pub(crate) fn answer(&self, door: &dyn Door, request: &Request) -> Option<Response> {
+        if request.method != Method::GET && request.method != Method::HEAD {
             return None;
         }
-        match path {
+        match request.head.path() {
             "/alive" => Some(respond(StatusCode::OK, TEXT, "alive\n")),
             "/ready" => Some(self.ready()),
             "/status" => Some(respond(StatusCode::OK, JSON, self.status_json())),
-            "/metrics" => Some(respond(StatusCode::OK, METRICS, self.telemetry.render())),
+            "/metrics" => Some(self.metrics(door, request)),
             "/_compat" => Some(respond(StatusCode::OK, JSON, self.compat.clone())),
             "/_explorer/emulator.pem" => {
                 Some(respond(StatusCode::OK, PEM, self.certificate_pem.clone()))
@@ -89,6 +91,19 @@ impl Endpoints {
             }
         };
         respond(status, TEXT, text)
+    }
+
+    /// A door that panics shows nothing but what everybody sees.
+    fn metrics(&self, door: &dyn Door, request: &Request) -> Response {
+        match catch_unwind(AssertUnwindSafe(|| door.figures(request))) {
+            Ok(Ok(figures)) => respond(StatusCode::OK, METRICS, self.telemetry.render(figures)),
+            Ok(Err(refused)) => *refused,
+            Err(panic) => {
+                tracing::error!("a request for metrics panicked: {}", panic_text(panic.as_ref()));
+                self.telemetry.panicked();
+                respond(StatusCode::OK, METRICS, self.telemetry.render(Figures::OfProcess))
+            }
+        }
     }
 
     fn status_json(&self) -> String {

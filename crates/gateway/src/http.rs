@@ -89,9 +89,6 @@ pub(crate) async fn answer(
         let response = Response::new(StatusCode::BAD_REQUEST, bad.to_string());
         return Ok(finish(&origin, response, head_only));
     }
-    if let Some(response) = site.endpoints.answer(&parts.method, parts.uri.path()) {
-        return Ok(finish(&origin, response, head_only));
-    }
     let mut request = Request {
         head: Head::new(&parts.uri, &parts.headers),
         method: parts.method,
@@ -101,6 +98,9 @@ pub(crate) async fn answer(
         local: origin.local,
         peer: origin.peer,
     };
+    if let Some(response) = site.endpoints.answer(&*site.door, &request) {
+        return Ok(finish(&origin, response, head_only));
+    }
     let response = match Box::pin(take_body(&origin, &mut request, body)).await {
         Ok(_held) => match ask(&*site.door, request).await {
             Ok(response) => deliver(response).await?,

@@ -56,5 +56,5 @@ pub use pool::{JobLength, Pool, PoolError, Share, Task};
 pub use series::{Sample, Series, SeriesKind, SeriesSource};
 pub use settings::{Listen, ServerSettings, limits};
 pub use shutdown::{Reloads, Shutdown, Signals};
-pub use telemetry::{Ongoing, Telemetry};
+pub use telemetry::{Figures, Ongoing, Telemetry};
 pub use tls::{Certificate, CertificateSource, TlsError};

@@ -2,7 +2,8 @@
 //!
 //! One task per listening address accepts; each connection gets a task of its own. A connection
 //! over the cap is closed at once, which tells a client more than a hang would. If the process runs
-//! out of descriptors the accept loop waits a moment and tries again, and says so, not too often.
+//! out of descriptors the accept loop waits a moment and tries again. Both are logged, not too
+//! often, with what to do about it.
 //!
 //! Stopping: the listeners close, connections wind down, and after the drain time whatever is left
 //! is cut.
@@ -195,7 +196,7 @@ async fn accept(
     shutdown: Shutdown,
 ) {
     let mut watch = shutdown.watch();
-    let mut warned: Option<Instant> = None;
+    let (mut turned_away, mut failed) = (Trouble::default(), Trouble::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -203,14 +204,21 @@ async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
-                take(stream, peer, &host, &open, &shutdown);
+                if !take(stream, peer, &host, &open, &shutdown)
+                    && let Some(times) = turned_away.tell(Instant::now())
+                {
+                    let ServerSettings { connections_max, connections_advice, .. } = &host.settings;
+                    tracing::warn!(
+                        "closed {times} new connections unanswered: {connections_max} are open, and \
+                         no more are accepted; {connections_advice}"
+                    );
+                }
             }
             Err(error) if concerns_one_connection(&error) => {}
             Err(error) => {
                 host.site.telemetry.refused("accept_error");
-                if warned.is_none_or(|at| at.elapsed() > WARN_REST) {
+                if failed.tell(Instant::now()).is_some() {
                     tracing::warn!("cannot accept connections for the moment: {error}");
-                    warned = Some(Instant::now());
                 }
                 sleep(ACCEPT_REST).await;
             }
@@ -218,26 +226,48 @@ async fn accept(
     }
 }
 
+/// Trouble that comes in bursts.
+#[derive(Debug, Default)]
+struct Trouble {
+    told: Option<Instant>,
+    /// How often it was there since then.
+    times: u64,
+}
+
+impl Trouble {
+    /// It is there again. How often since somebody was told, if it is time to tell.
+    fn tell(&mut self, now: Instant) -> Option<u64> {
+        self.times += 1;
+        if self.told.is_some_and(|told| now.duration_since(told) < WARN_REST) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.times))
+    }
+}
+
+/// False: there is no place for the connection.
 fn take(
     stream: TcpStream,
     peer: SocketAddr,
     host: &Arc<Host>,
     open: &Arc<AtomicUsize>,
     shutdown: &Shutdown,
-) {
+) -> bool {
     let Some(slot) = Slot::take(open, host) else {
         host.site.telemetry.refused("connections_max");
-        return;
+        return false;
     };
     // Responses are written whole: waiting for more to send would only delay them.
     if stream.set_nodelay(true).is_err() {
-        return;
+        return true;
     }
     let (host, watch) = (Arc::clone(host), shutdown.watch());
     tokio::spawn(async move {
         serve(host, stream, peer, watch).await;
         drop(slot);
     });
+    true
 }
 
 /// The client went away between its connect and our accept.
@@ -275,5 +305,24 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
         self.telemetry.connection_closed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "an instant to count from")]
+    fn trouble_is_told_at_once_then_once_a_minute_with_how_often_it_was_there() {
+        let mut trouble = Trouble::default();
+        let begun = Instant::now();
+        let tell =
+            |trouble: &mut Trouble, seconds| trouble.tell(begun + Duration::from_secs(seconds));
+        assert_eq!(tell(&mut trouble, 0), Some(1));
+        assert_eq!(tell(&mut trouble, 1), None);
+        assert_eq!(tell(&mut trouble, 59), None);
+        assert_eq!(tell(&mut trouble, 60), Some(3));
+        assert_eq!(tell(&mut trouble, 61), None);
     }
 }

@@ -74,7 +74,7 @@ impl Collector for Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::Telemetry;
+    use crate::telemetry::{Figures, Telemetry};
 
     #[test]
     fn a_source_is_asked_at_each_scrape_and_its_labels_are_escaped() {
@@ -93,9 +93,9 @@ mod tests {
             ]
         };
         let mut telemetry = Telemetry::new("1");
-        telemetry.add_source(Box::new(source));
-        telemetry.render();
-        let text = telemetry.render();
+        telemetry.add_naming_source(Box::new(source));
+        telemetry.render(Figures::All);
+        let text = telemetry.render(Figures::All);
         for line in [
             "# TYPE partita_partition_storage_bytes gauge",
             r#"partita_partition_storage_bytes{database="a\"b\\c\nd",range="0"} 1.5"#,
@@ -105,6 +105,11 @@ mod tests {
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        let of_process = telemetry.render(Figures::OfProcess);
+        assert!(!of_process.contains("partition"), "{of_process}");
+        for line in ["partita_connections_open 0", "# EOF"] {
+            assert!(of_process.lines().any(|found| found == line), "{line}: {of_process}");
         }
     }
 }

@@ -128,6 +128,8 @@ impl Listen {
 pub struct ServerSettings {
     pub listen: Vec<Listen>,
     pub connections_max: usize,
+    /// What whoever reads the log can do where these do not suffice.
+    pub connections_advice: String,
     pub body_bytes_max: u64,
     pub bodies_bytes_max: u64,
     pub first_byte: Duration,
@@ -145,6 +147,7 @@ impl Default for ServerSettings {
         ServerSettings {
             listen: vec![Listen::Loopback { port: 8081 }],
             connections_max: limits::CONNECTIONS_MAX,
+            connections_advice: "raise the limit on connections".to_owned(),
             body_bytes_max: limits::BODY_BYTES_MAX,
             bodies_bytes_max: limits::BODIES_BYTES_MAX,
             first_byte: Duration::from_secs(limits::FIRST_BYTE_SECONDS),

@@ -4,13 +4,15 @@
 //! each request once ([`Telemetry::observe`]), the gateway counts what never reaches a door.
 //! Operations are a fixed list of words, so the number of series is bounded by the code, never by
 //! what clients send: no database, container or path is a label. What others count comes in as
-//! sources (`series.rs`), which answer for their own labels.
+//! sources (`series.rs`), which answer for their own labels; those that name resources of the
+//! account are shown to some only.
 
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -23,6 +25,8 @@ use crate::series::{SeriesSource, Source};
 /// The counters. See the module's text.
 pub struct Telemetry {
     registry: Registry,
+    /// What names resources of the account.
+    naming: Registry,
     requests: Family<RequestLabels, Counter>,
     seconds: Family<OperationLabels, Histogram, fn() -> Histogram>,
     charge: Family<OperationLabels, Counter<f64, AtomicU64>>,
@@ -36,6 +40,15 @@ pub struct Telemetry {
     queries_queued: Gauge<i64, AtomicI64>,
     queries_running: Gauge<i64, AtomicI64>,
     queries_cancelled: Counter,
+}
+
+/// Which figures somebody may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figures {
+    /// Those of the process as a whole.
+    OfProcess,
+    /// Those that name resources of the account, too.
+    All,
 }
 
 /// Something that goes on, as long as this is there.
@@ -92,6 +105,7 @@ impl Telemetry {
     pub fn new(version: &'static str) -> Telemetry {
         let mut telemetry = Telemetry {
             registry: Registry::with_prefix("partita"),
+            naming: Registry::with_prefix("partita"),
             requests: Family::default(),
             seconds: Family::new_with_constructor(new_histogram),
             charge: Family::default(),
@@ -151,9 +165,14 @@ impl Telemetry {
         );
     }
 
-    /// Adds metrics that come from outside.
+    /// Adds metrics that come from outside, about the process as a whole.
     pub fn add_source(&mut self, source: SeriesSource) {
         self.registry.register_collector(Box::new(Source(source)));
+    }
+
+    /// Adds metrics whose labels name resources of the account.
+    pub fn add_naming_source(&mut self, source: SeriesSource) {
+        self.naming.register_collector(Box::new(Source(source)));
     }
 
     /// Counts one request that a door answered. `operation` is a word from the door's fixed list.
@@ -194,10 +213,15 @@ impl Telemetry {
         }
     }
 
-    /// All counters in the OpenMetrics text format.
-    pub fn render(&self) -> String {
+    /// The counters in the OpenMetrics text format: those of the process, or all.
+    pub fn render(&self, figures: Figures) -> String {
         let mut out = String::with_capacity(8 * 1024);
-        text::encode(&mut out, &self.registry).expect("a String takes every write");
+        let mut encode = |registry| encode_registry(&mut out, registry);
+        let encoded = encode(&self.registry).and_then(|()| match figures {
+            Figures::OfProcess => Ok(()),
+            Figures::All => encode(&self.naming),
+        });
+        encoded.and_then(|()| encode_eof(&mut out)).expect("a String takes every write");
         out
     }
 
@@ -279,7 +303,7 @@ mod tests {
         telemetry.refused("body_timeout");
         telemetry.connection_opened();
 
-        let text = telemetry.render();
+        let text = telemetry.render(Figures::OfProcess);
         for line in [
             r#"partita_build_info{version="1.2.3"} 1"#,
             r#"partita_requests_total{door="nosql",operation="read_item",status="200"} 2"#,

@@ -1,5 +1,5 @@
 //! Whose requests are served: the account's keys, the identity providers it trusts, and the roles
-//! of their principals.
+//! of their principals; and who sees all metrics.
 //!
 //! They can be exchanged while the server runs: a request sees those from before or those from
 //! after, never a mixture. What a token says of a principal's groups counts as if it were said of
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use partita_engine::{RoleAssignment, Roles};
-use partita_gateway::auth::{Bearer, Issuer, Keys};
+use partita_gateway::auth::{Bearer, Issuer, Keys, ScrapeToken};
 
 /// What decides whose requests are served, at one time.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,23 @@ pub struct Trust {
     pub issuers: Vec<Issuer>,
     /// What principals and groups may do, by their id.
     pub roles: BTreeMap<String, Vec<RoleAssignment>>,
+    /// Who sees the metrics that name databases and containers.
+    pub metrics: MetricsAccess,
+}
+
+/// Who sees the metrics that name databases and containers. Those of the process are for everybody.
+#[derive(Clone, Debug)]
+pub enum MetricsAccess {
+    /// Who signs with a key of the account, or shows this token.
+    Restricted(Option<ScrapeToken>),
+    /// Everybody.
+    Open,
+}
+
+impl Default for MetricsAccess {
+    fn default() -> MetricsAccess {
+        MetricsAccess::Restricted(None)
+    }
 }
 
 impl Trust {

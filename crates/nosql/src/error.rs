@@ -201,7 +201,8 @@ impl From<AuthError> for Failure {
             AuthError::Malformed(_)
             | AuthError::UnknownKind(_)
             | AuthError::BadDate(_)
-            | AuthError::Bearer(_) => {
+            | AuthError::Bearer(_)
+            | AuthError::Scraper => {
                 (StatusCode::UNAUTHORIZED, AUTHORIZATION_INVALID, "Unauthorized")
             }
             AuthError::NoIssuers => {

@@ -50,5 +50,5 @@ mod text;
 mod token;
 
 pub use controls::Controls;
-pub use credentials::{Credentials, Trust};
+pub use credentials::{Credentials, MetricsAccess, Trust};
 pub use service::{NoSqlDoor, NoSqlSettings};

@@ -24,6 +24,9 @@ use partita_model::{DatabaseRid, Error, Result, ScriptKind};
 use crate::admin::{self, AdminLink};
 use crate::feature::Feature;
 
+/// The path of the metrics, which is signed like those of the admin API.
+const METRICS: &str = "metrics";
+
 /// The deepest resource is an attachment: four kinds with an id each.
 const SEGMENTS_MAX: usize = 8;
 
@@ -159,7 +162,7 @@ impl<'a> Address<'a> {
             let types = [Some("colls"), Some("partitionkey")];
             return Ok(Signing { types, links: self.links(4)? });
         }
-        if segments.first() == Some(&admin::ROOT) {
+        if segments.first() == Some(&admin::ROOT) || segments == [METRICS] {
             let types = [Some(admin::ROOT), None];
             return Ok(Signing { types, links: self.links(segments.len())? });
         }

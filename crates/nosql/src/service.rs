@@ -18,10 +18,10 @@ use partita_engine::{
     Access, ContainerPath, Context, Database, Op, Outcome, PartitionStatistics, Reply, Supervisor,
     block_on,
 };
-use partita_gateway::auth::Issuer as KeyIssuer;
+use partita_gateway::auth::{AuthError, Issuer as KeyIssuer, shown_token};
 use partita_gateway::{
-    Admission, Answer, Delivery, Door, IfLeft, JobLength, Lines, Pending, Pool, PoolError, Refusal,
-    Request, Response, Share, Shutdown, Task, Telemetry,
+    Admission, Answer, Delivery, Door, Figures, IfLeft, JobLength, Lines, Pending, Pool, PoolError,
+    Refusal, Request, Response, Share, Shutdown, Task, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -30,7 +30,7 @@ use crate::activity::ActivityId;
 use crate::audit::{self, Answered};
 use crate::auth::{self, Window};
 use crate::controls::{self, Controls, Strike, Subject};
-use crate::credentials::{Credentials, Trust};
+use crate::credentials::{Credentials, MetricsAccess, Trust};
 use crate::error::Failure;
 use crate::fairness;
 use crate::feature::Feature;
@@ -40,6 +40,10 @@ use crate::loops::Loops;
 use crate::request::{self, Call, DatabaseCall, Incoming, Runs, Shape};
 use crate::response::{self, Failed, Frame, Location};
 use crate::token::Issuer;
+
+/// What holders of other credentials are told.
+const METRICS_FORBIDDEN: &str = "Metrics that name databases and containers need a key of the account \
+    or the token of --metrics-token-file. Without an authorization header there are those of the process.";
 
 /// What the door needs to know about its account.
 #[derive(Clone, Debug)]
@@ -332,6 +336,39 @@ impl Service {
         }
     }
 
+    /// Which metrics may who sent this request see? Without credentials those of the process.
+    fn figures(&self, request: &Request) -> Result<Figures, Response> {
+        let headers = Headers::new(&request.head);
+        let trust = self.settings.credentials.glance();
+        let authorization = headers.ascii(&header::AUTHORIZATION);
+        let token = match (&trust.metrics, authorization) {
+            (MetricsAccess::Open, _) => return Ok(Figures::All),
+            (MetricsAccess::Restricted(_), None) => return Ok(Figures::OfProcess),
+            (MetricsAccess::Restricted(token), Some(_)) => token.as_ref(),
+        };
+        let activity_id = ActivityId::of(headers, &*self.entropy);
+        let mut told = Told::nothing(activity_id, self.nanos());
+        told.operation = "ReadMetrics";
+        let asked = match authorization.and_then(shown_token) {
+            Some(shown) if token.is_some_and(|token| token.is(shown)) => return Ok(Figures::All),
+            Some(_) => Err(AuthError::Scraper.into()),
+            None => {
+                let address = Address::new(&request.head);
+                let asker = Asker { request, headers, address: &address };
+                self.authenticate(&trust, asker, Duration::ZERO)
+            }
+        };
+        let refused = match asked {
+            Ok(Access::ReadWrite | Access::ReadOnly) => return Ok(Figures::All),
+            Ok(who) => {
+                told.who = Some(who);
+                Error::forbidden(METRICS_FORBIDDEN).into()
+            }
+            Err(refused) => refused,
+        };
+        Err(self.conclude(request, Err(refused.into()), told))
+    }
+
     /// Everything after that.
     async fn go_on(
         &self,
@@ -621,6 +658,10 @@ impl Door for NoSqlDoor {
                 service.admit(request, Attempt::Last).err()
             })),
         }
+    }
+
+    fn figures(&self, request: &Request) -> Result<Figures, Box<Response>> {
+        self.0.figures(request).map_err(Box::new)
     }
 
     fn refuse(&self, refusal: Refusal) -> Response {

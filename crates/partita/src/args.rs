@@ -497,6 +497,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_PARTITION_METRICS", value_enum, default_value_t = Switch::On)]
     pub(crate) partition_metrics: Switch,
 
+    /// Who sees the metrics that name databases and containers: who signs with a key of the account
+    /// or shows the token of --metrics-token-file, or everybody who can connect. Those of the
+    /// process are for everybody
+    #[arg(long, env = "PARTITA_METRICS", value_enum, default_value_t = MetricsKind::Restricted)]
+    pub(crate) metrics: MetricsKind,
+
     /// Where alerts are posted as JSON: a logical partition passed 80 % of its limit, or a
     /// partition turns away more than 1 % of its requests. They are logged in any case
     #[arg(long, env = "PARTITA_ALERT_WEBHOOK", value_name = "URL", hide_env_values = true)]
@@ -581,6 +587,11 @@ pub(crate) struct KeyArgs {
     )]
     pub(crate) secondary_readonly_key: Option<String>,
 
+    /// A file with a token for scraping all of /metrics, shown as `authorization: Bearer TOKEN`; at
+    /// least 16 characters, for example from `openssl rand -hex 32`. Read again on SIGHUP
+    #[arg(long, env = "PARTITA_METRICS_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) metrics_token_file: Option<PathBuf>,
+
     /// Identity providers and the roles of their principals (docs/access.md); read again, like the
     /// files with keys, on SIGHUP
     #[arg(long, env = "PARTITA_ACCESS_FILE", value_name = "FILE")]
@@ -653,6 +664,12 @@ pub(crate) enum DefaultThroughputKind {
     Enforced,
     Shown,
     None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MetricsKind {
+    Restricted,
+    Open,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -88,7 +88,8 @@ impl StoreConfig {
 impl Config {
     pub(crate) fn from_args(args: ServeArgs) -> Result<Config, Failure> {
         let listen = parse_listen(&args.listen)?;
-        let trusted = TrustSource { keys: args.keys.clone(), listen: listen.clone() };
+        let trusted =
+            TrustSource { keys: args.keys.clone(), listen: listen.clone(), metrics: args.metrics };
         let (trust, primary_key) = trusted.read()?;
         if args.test_controls && listen.iter().any(|listen| !listen.is_loopback()) {
             return Err(Failure::usage(

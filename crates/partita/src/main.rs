@@ -23,6 +23,7 @@ mod cli;
 mod compat;
 mod config;
 mod declaration;
+mod descriptors;
 mod disk;
 mod failure;
 mod healthcheck;

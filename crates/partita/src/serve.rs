@@ -9,7 +9,6 @@
 //! Each step's failure names what to do and has its own exit code. Whatever was opened is closed
 //! again, also when a later step fails.
 
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +29,7 @@ use crate::alerts::{Counts, Watcher, WatcherSettings};
 use crate::banner::Banner;
 use crate::compat;
 use crate::config::{Config, StoreConfig};
+use crate::descriptors;
 use crate::disk::{self, DiskWatcher};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::init;
@@ -57,7 +57,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
     warn_about_known_key(&config);
     tracing::info!("{}", config.memory);
     config.memory.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    config.server.connections_max = fit_descriptors(config.server.connections_max);
+    descriptors::fit(&mut config.server);
 
     let entropy = SystemEntropy::start()
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
@@ -215,7 +215,7 @@ fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) ->
     let mut telemetry = Telemetry::new(VERSION);
     if config.partition_metrics {
         let watched = Arc::clone(database);
-        telemetry.add_source(Box::new(move || metrics::of_partitions(&watched)));
+        telemetry.add_naming_source(Box::new(move || metrics::of_partitions(&watched)));
     }
     let watched = Arc::clone(database);
     telemetry.add_source(Box::new(move || disk::series(&watched)));
@@ -335,24 +335,4 @@ fn warn_about_known_key(config: &Config) {
              server: everybody who can connect can read and change all data"
         );
     }
-}
-
-/// Keeps a quarter of the process's file descriptors for the store: without one it could not write.
-fn fit_descriptors(connections_max: usize) -> usize {
-    let Some(descriptors) = descriptors_max() else { return connections_max };
-    let room = (descriptors / 4 * 3).max(1);
-    if room < connections_max {
-        tracing::info!(
-            "accepting {room} connections at once, not {connections_max}: this process may open \
-             {descriptors} files (ulimit -n)"
-        );
-    }
-    room.min(connections_max)
-}
-
-/// The soft limit of open files, where the system tells it in a file.
-fn descriptors_max() -> Option<usize> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
 }

@@ -1,19 +1,21 @@
-//! Whose requests are served: keys from flags, variables and files, and the access file.
+//! Whose requests are served: keys from flags, variables and files, and the access file; and the
+//! token of who scrapes metrics.
 //!
 //! It is read at the start and again on SIGHUP, so that keys and roles change without a pause. The
 //! rule that matters most is here: the well-known key, which everybody knows, opens a server only
 //! to its own machine.
 
 use std::env;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
 use partita_gateway::Listen;
-use partita_gateway::auth::{Key, Keys};
-use partita_nosql::Trust;
+use partita_gateway::auth::{Key, Keys, ScrapeToken};
+use partita_nosql::{MetricsAccess, Trust};
 
 use crate::access::AccessFile;
-use crate::args::KeyArgs;
+use crate::args::{KeyArgs, MetricsKind};
 use crate::failure::Failure;
 
 /// The key of Microsoft's emulators, which is printed in their documentation.
@@ -33,6 +35,7 @@ pub(crate) enum PrimaryKey {
 pub(crate) struct TrustSource {
     pub(crate) keys: KeyArgs,
     pub(crate) listen: Vec<Listen>,
+    pub(crate) metrics: MetricsKind,
 }
 
 impl TrustSource {
@@ -45,7 +48,21 @@ impl TrustSource {
             })?,
             None => AccessFile::default(),
         };
-        Ok((Trust { keys, issuers: access.issuers, roles: access.roles }, primary_key))
+        let metrics = match (self.metrics, &self.keys.metrics_token_file) {
+            (MetricsKind::Restricted, None) => MetricsAccess::Restricted(None),
+            (MetricsKind::Restricted, Some(file)) => {
+                MetricsAccess::Restricted(Some(scrape_token(file)?))
+            }
+            (MetricsKind::Open, None) => MetricsAccess::Open,
+            (MetricsKind::Open, Some(_)) => {
+                return Err(Failure::usage(
+                    "--metrics open shows all metrics to everybody: take it or \
+                     --metrics-token-file away",
+                ));
+            }
+        };
+        let trust = Trust { keys, issuers: access.issuers, roles: access.roles, metrics };
+        Ok((trust, primary_key))
     }
 }
 
@@ -100,8 +117,21 @@ fn key(flag: &str, text: Option<&String>) -> Result<Option<Key>, Failure> {
     text.map(|text| parse(text)).transpose()
 }
 
+fn scrape_token(file: &Path) -> Result<ScrapeToken, Failure> {
+    let flag = "--metrics-token-file";
+    let text = text_in(flag, file)?;
+    ScrapeToken::parse(&text).map_err(|error| Failure::usage(in_file(flag, file, &error)))
+}
+
 fn key_in(flag: &str, file: &Path) -> Result<Key, Failure> {
-    let failed = |why: String| Failure::usage(format!("{flag} {}: {why}", file.display()));
-    let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-    Key::parse(&text).map_err(|error| failed(error.to_string()))
+    let text = text_in(flag, file)?;
+    Key::parse(&text).map_err(|error| Failure::usage(in_file(flag, file, &error)))
+}
+
+fn text_in(flag: &str, file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| Failure::usage(in_file(flag, file, &error)))
+}
+
+fn in_file(flag: &str, file: &Path, why: &dyn fmt::Display) -> String {
+    format!("{flag} {}: {why}", file.display())
 }

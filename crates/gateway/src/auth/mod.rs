@@ -13,6 +13,7 @@ mod master_key;
 mod own_issuer;
 mod published_keys;
 mod resource_token;
+mod scrape_token;
 mod usual;
 
 pub use bearer::{Bearer, Issuer, is_bearer_token, unknown_key, verify_bearer, verify_emulator};
@@ -21,6 +22,7 @@ pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
 pub use own_issuer::{OwnIssuer, TokenClaims};
 pub use published_keys::{Fetching, PublishedKeys};
 pub use resource_token::is_resource_token;
+pub use scrape_token::{ScrapeToken, ScrapeTokenError, shown_token};
 
 /// Who may do what: the strength of the key that signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,11 @@ pub enum AuthError {
          read its permission for a new one"
     )]
     TokenEnded { ago_seconds: u64 },
+    /// A token for scraping metrics that is not the right one.
+    #[error(
+        "the token does not open the metrics: show the one in the file of --metrics-token-file"
+    )]
+    Scraper,
     /// A token of an identity provider, and this server trusts none.
     #[error(
         "AAD tokens are not accepted: this server was told of no identity provider (--access-file)"

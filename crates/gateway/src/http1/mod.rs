@@ -191,7 +191,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 Err(refused) => return self.refuse(refused, form).await,
             },
         };
-        if let Some(response) = site.endpoints.answer(&request.method, request.head.path()) {
+        if let Some(response) = site.endpoints.answer(&*site.door, &request) {
             return self.write(response, form).await;
         }
         // Nothing of what is handed over is used after a panic, so no broken state can be seen.

@@ -23,7 +23,7 @@ use crate::endpoints::{Endpoints, ServiceStatus};
 use crate::http::{Origin, Site};
 use crate::progress::{Progress, Watched};
 use crate::shutdown::Shutdown;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Figures, Telemetry};
 
 /// A client that sends pieces, then closes; what it is sent is kept.
 struct Pieces {
@@ -98,6 +98,10 @@ impl Door for Echo {
             response.body = vec![b'x'; 3 * super::COPIED_BYTES_MAX].into();
         }
         Answer::Now(response)
+    }
+
+    fn figures(&self, _: &Request) -> Result<Figures, Box<Response>> {
+        Ok(Figures::OfProcess)
     }
 
     fn refuse(&self, refusal: Refusal) -> Response {

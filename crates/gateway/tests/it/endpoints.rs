@@ -61,6 +61,19 @@ async fn metrics_are_openmetrics_text() {
 }
 
 #[tokio::test]
+async fn the_door_says_who_sees_which_metrics() {
+    let server = start(|_| {});
+    let mut client = server.connect().await;
+    let named = "partita_named{container=\"c\"} 1.0\n";
+    assert!(!client.get("/metrics").await.text().contains("named"));
+    assert!(client.get("/metrics?all").await.text().contains(named));
+    let refused = client.get("/metrics?wrong").await;
+    assert_eq!((refused.status, refused.text()), (401, "who are you?".to_owned()));
+    let broken = client.get("/metrics?panic").await.text();
+    assert!(!broken.contains("named") && broken.contains("partita_panics_total 1\n"), "{broken}");
+}
+
+#[tokio::test]
 async fn other_methods_and_paths_belong_to_the_door() {
     let server = start(|_| {});
     let mut client = server.connect().await;

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use partita_gateway::{
-    Admission, Answer, Certificate, CertificateSource, Delivery, Door, Drained, IfLeft, Listen,
-    Pending, Refusal, Request, Response, Server, ServerSettings, ServiceStatus, Services, Shutdown,
-    Telemetry,
+    Admission, Answer, Certificate, CertificateSource, Delivery, Door, Drained, Figures, IfLeft,
+    Listen, Pending, Refusal, Request, Response, Sample, Series, SeriesKind, Server,
+    ServerSettings, ServiceStatus, Services, Shutdown, Telemetry,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -142,6 +142,15 @@ impl Door for TestDoor {
         }
     }
 
+    fn figures(&self, request: &Request) -> Result<Figures, Box<Response>> {
+        match request.head.query() {
+            Some("all") => Ok(Figures::All),
+            Some("wrong") => Err(Box::new(Response::new(StatusCode::UNAUTHORIZED, "who are you?"))),
+            Some("panic") => panic!("the door broke over figures"),
+            _ => Ok(Figures::OfProcess),
+        }
+    }
+
     fn refuse(&self, refusal: Refusal) -> Response {
         Response::new(refusal.status(), format!("refused: {refusal}"))
     }
@@ -181,7 +190,12 @@ pub(crate) fn start_with(
     };
     change(&mut settings);
     let door = Arc::new(TestDoor::new());
-    let telemetry = Arc::new(Telemetry::new("test"));
+    let mut telemetry = Telemetry::new("test");
+    telemetry.add_naming_source(Box::new(|| {
+        let samples = vec![Sample { labels: vec![("container", "c".to_owned())], value: 1.0 }];
+        vec![Series { name: "named", help: "A test", kind: SeriesKind::Gauge, samples }]
+    }));
+    let telemetry = Arc::new(telemetry);
     let healthy = Arc::new(AtomicBool::new(true));
     let shutdown = Shutdown::new();
     let told = Arc::clone(&healthy);
@@ -211,17 +225,17 @@ impl TestServer {
     /// Waits until a metric has a value; metrics are counted just after what they count.
     pub(crate) async fn metric(&self, line: &str) {
         let seen = timeout(PATIENCE, async {
-            while !self.telemetry.render().lines().any(|found| found == line) {
+            while !self.telemetry.render(Figures::All).lines().any(|found| found == line) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         });
-        assert!(seen.await.is_ok(), "no {line:?} in\n{}", self.telemetry.render());
+        assert!(seen.await.is_ok(), "no {line:?} in\n{}", self.telemetry.render(Figures::All));
     }
 
     /// Waits until a counter has come so far.
     pub(crate) async fn metric_at_least(&self, name: &str, least: u64) {
         let value = || {
-            let text = self.telemetry.render();
+            let text = self.telemetry.render(Figures::All);
             let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
             value.unwrap_or(0u64)
         };

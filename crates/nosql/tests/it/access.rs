@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Method;
 use partita_engine::{DataAction, RoleAssignment, RoleScope, block_on};
 use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
-use partita_gateway::{Door, Request};
+use partita_gateway::{Door, Figures, Request};
 use partita_nosql::Trust;
 
 use crate::support::{Ask, PRIMARY, READONLY, World};
@@ -322,7 +322,7 @@ fn the_routes_are_all_there_are() {
         let answer = route.ask(&scene.world).send();
         assert!(![401, 403].contains(&answer.status), "{}: {}", route.name(), answer.text());
     }
-    let metrics = scene.world.telemetry.render();
+    let metrics = scene.world.telemetry.render(Figures::All);
     let seen = metrics.split("operation=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let mut seen: BTreeSet<&str> = seen.collect();
     // Not a route of its own: it is asked along with a container.

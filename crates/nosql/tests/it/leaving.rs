@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use partita_gateway::{Door, Response};
+use partita_gateway::{Door, Figures, Response};
 
 use crate::support::{Answer, Ask, READONLY, World};
 
@@ -59,7 +59,7 @@ fn until(what: impl Fn() -> bool) {
 
 /// The value of a metric without labels.
 fn metric(world: &World, name: &str) -> u64 {
-    let text = world.telemetry.render();
+    let text = world.telemetry.render(Figures::All);
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.unwrap().parse().unwrap()
 }

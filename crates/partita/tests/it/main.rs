@@ -13,6 +13,7 @@ mod issuers;
 mod leaving;
 mod process;
 mod requests;
+mod scraping;
 mod scripting;
 mod secrets;
 mod settings;

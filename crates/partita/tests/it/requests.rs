@@ -149,6 +149,12 @@ impl Account {
         self.get("docs", &link, &format!("{link}/docs"), &[kind, headers].concat())
     }
 
+    /// All metrics: status and body.
+    pub(crate) fn metrics(&self) -> (u16, String) {
+        let (status, _, text) = self.get("_partita", "metrics", "metrics", &[]);
+        (status, text)
+    }
+
     /// A GET: status, ETag, body.
     fn get(
         &self,

@@ -25,7 +25,7 @@ fn at_the_end(account: &Account) -> String {
 
 /// What was asked of the partitions so far.
 fn reads(process: &Process) -> Vec<String> {
-    let (_, metrics) = process.get("/metrics");
+    let (_, metrics) = Account::of(process).metrics();
     let lines = metrics.lines().filter(|line| line.contains("partition_requests_total"));
     lines.map(str::to_owned).collect()
 }

@@ -79,7 +79,7 @@ fn what_is_not_there_is_told() {
 fn metrics_have_the_partitions_unless_they_are_switched_off() {
     let directory = Directory::new("partition-metrics");
     let server = shop(&directory);
-    let (_, metrics) = server.get("/metrics");
+    let (_, metrics) = Account::of(&server).metrics();
     let items = |text: &str| -> f64 {
         let lines = text.lines().filter(|line| line.starts_with("partita_partition_items{"));
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
@@ -92,7 +92,7 @@ fn metrics_have_the_partitions_unless_they_are_switched_off() {
     let quiet = Process::start(&directory, &arguments);
     Account::of(&quiet).create_database("d");
     Account::of(&quiet).create_container("d", "c", r#"["/pk"]"#, 400);
-    assert!(!quiet.get("/metrics").1.contains("partita_partition_"));
+    assert!(!Account::of(&quiet).metrics().1.contains("partita_partition_"));
 }
 
 #[test]

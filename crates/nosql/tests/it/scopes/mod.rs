@@ -14,6 +14,7 @@ use http::Method;
 use partita_engine::{
     DataAction, EngineSettings, QuerySettings, RoleAssignment, RoleScope, ThroughputMode,
 };
+use partita_gateway::Figures;
 use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
 use partita_nosql::Trust;
 
@@ -108,7 +109,7 @@ fn split(world: &World) {
 
 /// Nothing of any item is in the metrics.
 fn check_metrics(world: &World) {
-    let metrics = world.telemetry.render();
+    let metrics = world.telemetry.render(Figures::All);
     assert!(metrics.contains("ExecuteProcedure"), "{metrics}");
     assert!(marked(&metrics, "S-").is_empty() && marked(&metrics, "N-").is_empty(), "{metrics}");
 }
