@@ -236,7 +236,8 @@ fn auth_message(error: AuthError) -> String {
         | AuthError::Expired { .. }
         | AuthError::TokenEnded { .. }
         | AuthError::NoIssuers
-        | AuthError::Bearer(_) => error.to_string(),
+        | AuthError::Bearer(_)
+        | AuthError::Scraper => error.to_string(),
     }
 }
 

@@ -309,15 +309,12 @@ fn rows_of<'a>(
     let _stopped_or_not = run::for_each_known_binding(query, frame, &mut |frame| {
         let ordinal = bindings;
         bindings = bindings.saturating_add(1);
-        if let Some(filter) = filter
-            && !eval::is_true(filter, frame)?
-        {
-            return GO_ON;
-        }
-        Ok(match row(query, frame)? {
-            Some(row) => emit(Row { ordinal, ..row }),
-            None => ControlFlow::Continue(()),
-        })
+        let before = frame.scope.built();
+        let is_in = filter.map_or(Ok(true), |filter| eval::is_true(filter, frame))?;
+        let row = if is_in { row(query, frame)? } else { None };
+        // The row is counted by who takes it, and nothing else of this is left.
+        frame.scope.forget_built(before);
+        Ok(row.map_or(ControlFlow::Continue(()), |row| emit(Row { ordinal, ..row })))
     })?;
     Ok(())
 }

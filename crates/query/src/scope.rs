@@ -179,8 +179,7 @@ impl Scope {
     /// The same where more has to be reserved than was granted.
     #[cold]
     fn reserve_anew(&self, bytes: usize) -> Result<()> {
-        let used = self.bytes_granted.get() - self.bytes_left.get();
-        let needed = used.saturating_add(bytes);
+        let needed = self.built().saturating_add(bytes);
         if needed > BUILD_BYTES_MAX {
             return Err(Error::bad_request(format!(
                 "The query builds values of more than {BUILD_BYTES_MAX} bytes for one item. \
@@ -195,6 +194,16 @@ impl Scope {
         self.bytes_granted.set(granted);
         self.bytes_left.set(granted - needed);
         Ok(())
+    }
+
+    /// What was built for this item so far, and is still there.
+    pub(crate) fn built(&self) -> usize {
+        self.bytes_granted.get() - self.bytes_left.get()
+    }
+
+    /// What was built since then is gone, or somebody else's.
+    pub(crate) fn forget_built(&self, before: usize) {
+        self.bytes_left.set(self.bytes_granted.get().saturating_sub(before));
     }
 
     /// Counts one step of work.

@@ -123,7 +123,7 @@ fn an_item_with_too_many_index_entries_is_refused_and_can_be_removed_later() {
     assert_eq!(error.kind, ErrorKind::BadRequest);
     assert!(error.message.contains("the index entries of one item"), "{error}");
     assert!(error.message.contains("--memory-mb"), "{error}");
-    bench.create(&numbers(1_100)).result.unwrap();
+    bench.create(&numbers(900)).result.unwrap();
     assert_eq!(memory.figures().used, 0);
     assert!(memory.figures().peak > 0, "it was reserved until it was committed");
     bench.delete("i", r#"["a"]"#).result.unwrap();

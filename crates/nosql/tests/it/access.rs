@@ -222,7 +222,7 @@ impl Scene {
             actions: actions.iter().copied().collect(),
         };
         let roles = [("alice".to_owned(), roles.iter().map(assignment).collect())];
-        let trust = Trust { keys, issuers: vec![issuer], roles: roles.into() };
+        let trust = Trust { keys, issuers: vec![issuer], roles: roles.into(), ..Trust::default() };
         self.world.credentials.replace(trust);
     }
 

@@ -179,6 +179,7 @@ fn roles_open_what_they_name_whatever_is_asked() {
             keys: Keys { primary: Some(Key::parse(PRIMARY).unwrap()), ..Keys::default() },
             issuers: vec![issuer],
             roles: [("alice".to_owned(), given)].into(),
+            ..Trust::default()
         });
         let holds = Holds::Roles(actions);
         for _ in 0..40 {
