@@ -14,7 +14,7 @@ pub(crate) const ROWS: MemoryUse =
 
 /// The first rows of an order, where no index has it.
 pub(crate) const SORTED: MemoryUse = MemoryUse {
-    name: "the rows of ORDER BY",
+    name: "the rows that it sorts",
     advice: "Select less of each item, or add an index that has the order",
 };
 

@@ -401,6 +401,17 @@ const SLACK: usize = 64;
 /// round; but not with less than this, or it would take too many rounds.
 const SORTED_BYTES_MIN: usize = 1 << 20;
 
+/// How many rows of an order are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TopLimits {
+    /// No more are wanted.
+    pub(super) want: usize,
+    /// Together no longer than this.
+    pub(super) bytes_max: usize,
+    /// Nor taking more memory than this, if there is so much.
+    pub(super) memory_max: usize,
+}
+
 /// The first rows of an order, kept while others pass by.
 ///
 /// Holds no more rows than are wanted, and no more bytes than allowed or than there is memory for
@@ -409,8 +420,7 @@ const SORTED_BYTES_MIN: usize = 1 << 20;
 pub(super) struct TopRows<'a> {
     order: &'a Order,
     after: Option<&'a SortPosition>,
-    want: usize,
-    bytes_max: usize,
+    limits: TopLimits,
     rows: Vec<LeafRow>,
     bytes: usize,
     /// The first row that had to go.
@@ -424,11 +434,11 @@ impl<'a> TopRows<'a> {
     pub(super) fn new(
         order: &'a Order,
         after: Option<&'a SortPosition>,
-        (want, bytes_max): (usize, usize),
+        limits: TopLimits,
         memory: Reservation,
     ) -> TopRows<'a> {
         let (rows, bytes, cutoff, refused) = (Vec::new(), 0, None, Ok(()));
-        TopRows { order, after, want, bytes_max, rows, bytes, cutoff, memory, refused }
+        TopRows { order, after, limits, rows, bytes, cutoff, memory, refused }
     }
 
     pub(super) fn offer(&mut self, row: LeafRow) {
@@ -439,15 +449,22 @@ impl<'a> TopRows<'a> {
         if self.is_cut_off(at) || self.refused.is_err() {
             return;
         }
-        if !self.memory.try_grow(row.bytes()) && !self.make_room(row.bytes(), at) {
+        if !self.takes(row.bytes()) && !self.make_room(row.bytes(), at) {
             return;
         }
         self.bytes += size(&row);
         self.rows.push(row);
-        let many = self.rows.len() >= self.want.saturating_mul(2).saturating_add(SLACK);
-        if many || self.bytes > self.bytes_max.saturating_mul(2) {
+        let TopLimits { want, bytes_max, .. } = self.limits;
+        let many = self.rows.len() >= want.saturating_mul(2).saturating_add(SLACK);
+        if many || self.bytes > bytes_max.saturating_mul(2) {
             self.cut();
         }
+    }
+
+    /// Is there memory for a row? One row is always within the limit.
+    fn takes(&mut self, bytes: usize) -> bool {
+        let held = self.memory.bytes() + bytes;
+        (self.rows.is_empty() || held <= self.limits.memory_max) && self.memory.try_grow(bytes)
     }
 
     fn is_cut_off(&self, at: &SortPosition) -> bool {
@@ -459,10 +476,11 @@ impl<'a> TopRows<'a> {
     #[cold]
     fn make_room(&mut self, bytes: usize, at: &SortPosition) -> bool {
         loop {
-            if self.memory.try_grow(bytes) {
+            if self.takes(bytes) {
                 return true;
             }
-            let is_little = self.rows.len() > 1 && self.memory.bytes() + bytes < SORTED_BYTES_MIN;
+            let least = SORTED_BYTES_MIN.min(self.limits.memory_max);
+            let is_little = self.rows.len() > 1 && self.memory.bytes() + bytes < least;
             if self.rows.is_empty() || is_little {
                 self.refused = self.memory.grow(bytes);
                 return self.refused.is_ok();
@@ -496,9 +514,9 @@ impl<'a> TopRows<'a> {
     fn cut(&mut self) {
         self.sort();
         let (mut bytes, mut keep) = (0, 0);
-        for row in self.rows.iter().take(self.want) {
+        for row in self.rows.iter().take(self.limits.want) {
             bytes += size(row);
-            if keep > 0 && bytes > self.bytes_max {
+            if keep > 0 && bytes > self.limits.bytes_max {
                 break;
             }
             keep += 1;
@@ -558,6 +576,10 @@ mod tests {
 
     use super::*;
     use crate::memory::SORTED;
+
+    fn limits(want: usize, bytes_max: usize) -> TopLimits {
+        TopLimits { want, bytes_max, memory_max: usize::MAX }
+    }
 
     fn unlimited() -> Reservation {
         MemoryBudget::default().share().reservation(SORTED)
@@ -661,7 +683,7 @@ mod tests {
         let down = order("SELECT * FROM c ORDER BY c.a DESC");
         for order in [&up, &down] {
             let mut all: Vec<(u8, u64)> = (0..1_000).map(|n| ((n * 7 % 10) as u8, n)).collect();
-            let mut top = TopRows::new(order, None, (5, usize::MAX), unlimited());
+            let mut top = TopRows::new(order, None, limits(5, usize::MAX), unlimited());
             all.iter().for_each(|(key, rid)| top.offer(row(*key, *rid, 1)));
             let (rows, complete) = top.finish().unwrap();
             all.sort();
@@ -677,7 +699,7 @@ mod tests {
     fn rows_that_are_too_large_together_leave_no_gap() {
         let order = order("SELECT * FROM c ORDER BY c.a");
         for seed in 0..50u64 {
-            let mut top = TopRows::new(&order, None, (100, 4_000), unlimited());
+            let mut top = TopRows::new(&order, None, limits(100, 4_000), unlimited());
             let mut all = Vec::new();
             for n in 0..300u64 {
                 let mixed = (n * 2_654_435_761 + seed * 97) % 251;
@@ -692,9 +714,24 @@ mod tests {
     }
 
     #[test]
+    fn no_more_memory_is_taken_than_is_one_s_part() {
+        let order = order("SELECT * FROM c ORDER BY c.a");
+        let budget = MemoryBudget::new(400_000);
+        let limits = TopLimits { memory_max: 20_000, ..limits(1_000, usize::MAX) };
+        let mut top = TopRows::new(&order, None, limits, budget.share().reservation(SORTED));
+        (0..1_000).for_each(|n| top.offer(row((n % 200) as u8, n, 100)));
+        let (rows, is_complete) = top.finish().unwrap();
+        assert!(!is_complete && rows.len() > 10, "{}", rows.len());
+        let held: usize = rows.iter().map(LeafRow::bytes).sum();
+        assert!(held <= 20_000, "{held}");
+        let expected: Vec<u8> = (0..200).flat_map(|key| [key; 5]).take(rows.len()).collect();
+        assert_eq!(keys_and_rids(&rows).iter().map(|(key, _)| *key).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn one_row_is_kept_however_large() {
         let order = order("SELECT * FROM c ORDER BY c.a");
-        let mut top = TopRows::new(&order, None, (10, 10), unlimited());
+        let mut top = TopRows::new(&order, None, limits(10, 10), unlimited());
         top.offer(row(2, 1, 1_000));
         top.offer(row(1, 2, 1_000));
         assert_eq!(keys_and_rids(&top.finish().unwrap().0), [(1, 2)]);
@@ -707,7 +744,7 @@ mod tests {
             let budget = MemoryBudget::new((4 * mb) << 20);
             for seed in 0..20_u64 {
                 let memory = budget.share().reservation(SORTED);
-                let mut top = TopRows::new(&order, None, (100, usize::MAX), memory);
+                let mut top = TopRows::new(&order, None, limits(100, usize::MAX), memory);
                 let mut all = Vec::new();
                 for n in 0..100 {
                     let mixed = (n * 2_654_435_761 + seed * 97) % 251;
@@ -729,11 +766,11 @@ mod tests {
         for (row_bytes, budget_bytes) in [(100, 4 * 10_000), (2_000_000, 4 << 20)] {
             let budget = MemoryBudget::new(budget_bytes);
             let memory = budget.share().reservation(SORTED);
-            let mut top = TopRows::new(&order, None, (1_000, usize::MAX), memory);
+            let mut top = TopRows::new(&order, None, limits(1_000, usize::MAX), memory);
             (0..1_000).for_each(|n| top.offer(row((n % 200) as u8, n, row_bytes)));
             let error = top.finish().unwrap_err();
             assert_eq!(error.kind, ErrorKind::BadRequest);
-            assert!(error.message.contains("the rows of ORDER BY"), "{}", error.message);
+            assert!(error.message.contains("the rows that it sorts"), "{}", error.message);
             assert_eq!(budget.figures().used, 0);
         }
     }

@@ -116,14 +116,14 @@ fn an_item_with_too_many_index_entries_is_refused_and_can_be_removed_later() {
     let memory = MemoryBudget::new(4 << 20);
     let numbers = |count: usize| {
         let numbers: Vec<String> = (0..count).map(|n| n.to_string()).collect();
-        format!(r#"{{"id":"i","pk":"a","{}":[{}]}}"#, "x".repeat(300), numbers.join(","))
+        format!(r#"{{"id":"i","pk":"a","{}":[{}]}}"#, "x".repeat(150), numbers.join(","))
     };
     let bench = bench(&memory);
     let error = bench.create(&numbers(20_000)).result.unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadRequest);
     assert!(error.message.contains("the index entries of one item"), "{error}");
     assert!(error.message.contains("--memory-mb"), "{error}");
-    bench.create(&numbers(900)).result.unwrap();
+    bench.create(&numbers(1_100)).result.unwrap();
     assert_eq!(memory.figures().used, 0);
     assert!(memory.figures().peak > 0, "it was reserved until it was committed");
     bench.delete("i", r#"["a"]"#).result.unwrap();

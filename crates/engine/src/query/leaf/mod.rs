@@ -52,7 +52,7 @@ use self::key_rows::KeyRows;
 use self::ordered::Wanted;
 use self::plan::{LeafPlan, way_to_rows};
 use super::cache::ResultCache;
-use super::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopRows};
+use super::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopLimits, TopRows};
 use crate::catalog::{Container, Partition};
 use crate::database::QuerySettings;
 use crate::index;
@@ -280,9 +280,13 @@ impl<'a> Leaf<'a> {
     /// The first rows of an order, which are kept while others pass by.
     fn top_rows<'t>(&self, order: &'t Order, after: Option<&'t SortPosition>) -> TopRows<'t> {
         let settings = self.budget.settings;
-        // Twice as much is held before it is cut, by all that work on the query.
-        let part = self.memory.bytes_max() / (4 * settings.parallelism.max(1));
-        let limits = (self.want, settings.sort_bytes_max.min(part));
+        let limits = TopLimits {
+            want: self.want,
+            bytes_max: settings.sort_bytes_max,
+            // All that work on the query at the same time have a quarter: half is for rows that
+            // others have found already.
+            memory_max: self.memory.bytes_max() / (4 * settings.parallelism.max(1)),
+        };
         TopRows::new(order, after, limits, self.memory.reservation(memory::SORTED))
     }
 

@@ -89,8 +89,9 @@ pub(super) fn oldest(
         Some(_) | None => None,
     };
     let mut top = leaf.top_rows(&order, after.as_ref());
-    // Resource id, bytes, and whether there was a row: of all that was passed.
-    let mut passed: Vec<(u64, u64, bool)> = Vec::new();
+    // Resource id, bytes, and whether there was a row: of all that was passed. Without the memory to
+    // remember it, all that was looked at is paid for.
+    let mut passed: Option<Vec<(u64, u64, bool)>> = Some(Vec::new());
     let mut memory = leaf.memory.reservation(memory::FOUND);
     Scan::by_key(leaf, None).each(leaf, &mut |leaf, place| {
         leaf.check_whole_every(CHECK_EVERY)?;
@@ -98,8 +99,13 @@ pub(super) fn oldest(
         let is_new = after.as_ref().is_none_or(|after| place.rid >= after.rid);
         let has_row = is_new && !top.is_beyond(place.rid) && top_rows(leaf, item, &mut top)?;
         let bytes = item.body.len() as u64;
-        memory.grow(2 * size_of::<(u64, u64, bool)>())?;
-        passed.push((if is_new { place.rid } else { u64::MAX }, bytes, has_row));
+        if let Some(list) = &mut passed {
+            list.push((if is_new { place.rid } else { u64::MAX }, bytes, has_row));
+            if !memory.try_grow(2 * size_of::<(u64, u64, bool)>()) {
+                passed = None;
+                memory.shrink(memory.bytes());
+            }
+        }
         Ok(ControlFlow::Continue(()))
     })?;
     leaf.check_whole()?;
@@ -107,7 +113,7 @@ pub(super) fn oldest(
     let (end, last) = give_sorted(leaf, rows, is_complete, emit);
     let last = if end == End::Exhausted { u64::MAX - 1 } else { last.unwrap_or(0) };
     let index_tells = is_answered(leaf.query.access(), &leaf.container.served_policy());
-    for (rid, bytes, has_row) in passed {
+    for (rid, bytes, has_row) in passed.into_iter().flatten() {
         if rid > last || index_tells && !has_row {
             leaf.spare(1, bytes);
         }
