@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use partita_model::{Charge, Consistency, ContainerRid, PermissionRid, Usage};
+use partita_model::{Charge, Consistency, ContainerRid, MemoryShare, PermissionRid, Usage};
 use partita_storage::PartitionId;
 
 use crate::access::Roles;
@@ -69,12 +69,27 @@ pub(crate) struct Work<'a> {
     pub(crate) log: Option<String>,
     /// What its queries did, if it is one.
     pub(crate) tally: Option<Arc<Tally>>,
+    /// What its changes are held in until they are committed, if it is one of many.
+    pub(crate) held_in: Option<MemoryShare>,
+    /// There was no memory for them while others held theirs: nothing was done.
+    pub(crate) lacks_memory: bool,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(context: &'a Context) -> Work<'a> {
         let (usage, parts) = (Usage::default(), Charge::default());
         let (container, served, admitted, log) = (None, None, Vec::new(), None);
-        Work { context, usage, parts, container, served, admitted, log, tally: None }
+        Work {
+            context,
+            usage,
+            parts,
+            container,
+            served,
+            admitted,
+            log,
+            tally: None,
+            held_in: None,
+            lacks_memory: false,
+        }
     }
 }

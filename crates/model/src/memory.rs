@@ -159,6 +159,11 @@ impl MemoryShare {
         self.0.budget.one_bytes_max()
     }
 
+    /// The bytes that it has.
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
     /// Takes bytes; the reason why not as an error.
     fn take(&self, bytes: usize, what: MemoryUse) -> Result<(), Refusal> {
         let Share { budget, used } = &*self.0;

@@ -425,7 +425,7 @@ impl Columns<'_> {
 /// OFFSET applied. Rows that ORDER BY finds equal keep the order of their items, or have it
 /// reversed if the first column is descending.
 pub fn evaluate(query: &Query, items: &[&str], settings: &ScopeSettings) -> Result<Vec<String>> {
-    let mut rows = gathered_or_not(query, items, settings)?;
+    let (mut rows, _memory) = gathered_or_not(query, items, settings)?;
     sort(query, &mut rows);
     if query.meaning().distinct {
         let mut seen = HashSet::new();
@@ -440,7 +440,14 @@ pub fn evaluate(query: &Query, items: &[&str], settings: &ScopeSettings) -> Resu
     Ok(rows.into_iter().skip(count(skip)).take(count(take)).map(|row| row.text).collect())
 }
 
-fn gathered_or_not(query: &Query, items: &[&str], settings: &ScopeSettings) -> Result<Vec<Row>> {
+const ROWS: MemoryUse = MemoryUse { name: "its rows", advice: "Select less, or filter more" };
+
+/// All rows, reserved for until the second value is dropped.
+fn gathered_or_not(
+    query: &Query,
+    items: &[&str],
+    settings: &ScopeSettings,
+) -> Result<(Vec<Row>, Reservation)> {
     let mut run = query.start(settings);
     if query.facts().is_grouped {
         let mut groups = Groups::new(query, &settings.memory);
@@ -450,15 +457,12 @@ fn gathered_or_not(query: &Query, items: &[&str], settings: &ScopeSettings) -> R
         for item in items.iter().filter(|_| query.facts().has_from) {
             run.gather(Document::new(item), &mut groups)?;
         }
-        return Ok(groups.finish(&mut run)?.0);
+        return groups.finish(&mut run);
     }
-    let mut rows = Vec::new();
-    let mut keep = |row| {
-        rows.push(row);
-        ControlFlow::Continue(())
-    };
+    let memory = settings.memory.reservation(ROWS);
+    let mut kept = Kept { rows: Vec::new(), memory, reserved: Ok(()) };
     if !query.facts().has_from {
-        run.rows_without_item(&mut keep)?;
+        run.rows_without_item(&mut |row| kept.add(row))?;
     }
     let mut items: Vec<&str> = items.iter().filter(|_| query.facts().has_from).copied().collect();
     if is_descending(query) {
@@ -466,9 +470,30 @@ fn gathered_or_not(query: &Query, items: &[&str], settings: &ScopeSettings) -> R
         items.reverse();
     }
     for item in items {
-        run.rows(Document::new(item), &mut keep)?;
+        run.rows(Document::new(item), &mut |row| kept.add(row))?;
+        if kept.reserved.is_err() {
+            break;
+        }
     }
-    Ok(rows)
+    kept.reserved.map(|()| (kept.rows, kept.memory))
+}
+
+/// Rows, as many as there is memory for.
+struct Kept {
+    rows: Vec<Row>,
+    memory: Reservation,
+    reserved: Result<()>,
+}
+
+impl Kept {
+    fn add(&mut self, row: Row) -> ControlFlow<()> {
+        self.reserved = self.memory.grow(row.bytes() + hash::SEEN_BYTES);
+        if self.reserved.is_err() {
+            return ControlFlow::Break(());
+        }
+        self.rows.push(row);
+        ControlFlow::Continue(())
+    }
 }
 
 fn is_descending(query: &Query) -> bool {

@@ -58,8 +58,10 @@ impl Database {
         self.check_mode(&container, request)?;
         let millis_max = self.query_settings(work, None).whole_millis_max;
         let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
+        let memory = self.settings.memory.share();
         let query = request.query.as_ref();
-        let sieve = query.map(|query| self.sieve(&container, query, &supervision)).transpose()?;
+        let sieve = |query| self.sieve(&container, query, &supervision, &memory);
+        let sieve = query.map(sieve).transpose()?;
         let after = match &request.from {
             ChangesFrom::Etag(etag) => Some(Position::parse(etag)?),
             ChangesFrom::Beginning | ChangesFrom::Now => None,
@@ -69,7 +71,6 @@ impl Database {
             self.admit_once(work, partition)?;
         }
         work.usage.reads = 1;
-        let memory = self.settings.memory.share();
         let mut page = Page::new(self, request, (sieve.as_ref(), &supervision), &memory);
         let mut asked = Vec::with_capacity(parts.len());
         let mut shares = Vec::with_capacity(parts.len());

@@ -1,8 +1,9 @@
 //! A page of the change feed under construction.
 //!
 //! Walks the records of a partition's feed after an LSN, all records of one LSN at a time, and ends
-//! between two LSNs: when it has enough items or bytes or half of its memory, when it has looked at
-//! enough records or long enough, or at the end of the feed.
+//! between two LSNs: when it has enough items or bytes or half of its memory, when there is no
+//! memory for the next commit, when it has looked at enough records or long enough, or at the end
+//! of the feed.
 
 use std::collections::HashSet;
 
@@ -51,6 +52,15 @@ pub(super) struct Page<'a> {
     memory: Reservation,
     /// A page that has so much of it is full.
     memory_max: usize,
+    /// How many changes there were before the commit that is looked at.
+    commit_begins: usize,
+}
+
+/// Is there memory for what is to be told?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    None,
 }
 
 /// The part of a partition that is asked for.
@@ -115,6 +125,7 @@ impl<'a> Page<'a> {
             more: false,
             memory: memory.reservation(memory::CHANGES),
             memory_max: memory.bytes_max() / 2,
+            commit_begins: 0,
         }
     }
 
@@ -131,12 +142,22 @@ impl<'a> Page<'a> {
                     self.more = true;
                     return Ok(reached);
                 }
-                reached = lsn_of(commit)?;
+                let lsn = lsn_of(commit)?;
                 self.looked_at += commit.len() as u64;
-                match self.mode {
-                    ChangesMode::LatestVersion => self.add_latest(part, view, commit, reached)?,
-                    ChangesMode::AllVersions => self.add_all(part, commit, reached)?,
+                let before = (self.changes.len(), self.bytes, self.memory.bytes());
+                self.commit_begins = before.0;
+                let room = match self.mode {
+                    ChangesMode::LatestVersion => self.add_latest(part, view, commit, lsn)?,
+                    ChangesMode::AllVersions => self.add_all(part, commit, lsn)?,
+                };
+                if room == Room::None {
+                    self.changes.truncate(before.0);
+                    self.bytes = before.1;
+                    self.memory.shrink(self.memory.bytes() - before.2);
+                    self.more = true;
+                    return Ok(reached);
                 }
+                reached = lsn;
             }
             if !more {
                 break;
@@ -152,6 +173,18 @@ impl<'a> Page<'a> {
             || self.memory.bytes() >= self.memory_max
             || self.looked_at >= self.settings.page_entries_max
             || nanos / 1_000_000 >= self.settings.page_millis_max
+    }
+
+    /// Takes memory for a change. What does not fit behind other commits begins the next page.
+    fn reserve(&mut self, bytes: usize) -> Result<Room> {
+        if self.memory.try_grow(bytes) {
+            return Ok(Room::Enough);
+        }
+        if self.commit_begins > 0 {
+            return Ok(Room::None);
+        }
+        self.memory.grow(bytes)?;
+        Ok(Room::Enough)
     }
 
     /// Did this happen too early to be told? Readers begin after a second. Some send it along with
@@ -171,7 +204,7 @@ impl<'a> Page<'a> {
         view: &dyn Snapshot,
         commit: &[Entry],
         lsn: Lsn,
-    ) -> Result<()> {
+    ) -> Result<Room> {
         let (mut item_keys, mut afters) = (Vec::new(), Vec::new());
         for change in last_changes(commit)? {
             let Some(after) = part.after_of(change.item_key)? else { continue };
@@ -190,34 +223,37 @@ impl<'a> Page<'a> {
                 if record.changed_at(stored.lsn) == lsn
                     && !self.is_early(record.ts, *after)
                     && !record.expired(default_ttl, self.now_seconds)
+                    && self.add_item(record, lsn)? == Room::None
                 {
-                    self.add_item(record, lsn)?;
+                    return Ok(Room::None);
                 }
             }
         }
-        Ok(())
+        Ok(Room::Enough)
     }
 
-    fn add_item(&mut self, record: ItemRecord, lsn: Lsn) -> Result<()> {
+    fn add_item(&mut self, record: ItemRecord, lsn: Lsn) -> Result<Room> {
         let text = record.text()?;
         self.loaded_bytes += text.len() as u64;
         let queried = self.sieve.is_some();
         let current = match self.sieve {
             None => ItemBody(record.body),
             Some(sieve) => match sieve.latest(text, lsn)? {
-                None => return Ok(()),
+                None => return Ok(Room::Enough),
                 Some(row) => row,
             },
         };
+        if self.reserve(current.0.len() + 2 * size_of::<ChangedItem>())? == Room::None {
+            return Ok(Room::None);
+        }
         self.bytes += current.0.len();
-        self.memory.grow(current.0.len() + 2 * size_of::<ChangedItem>())?;
         let (ts, current) = (record.ts, Some(current));
         self.changes.push(ChangedItem { lsn, ts, current, version: None, queried });
-        Ok(())
+        Ok(Room::Enough)
     }
 
     /// Adds everything that a commit did.
-    fn add_all(&mut self, part: &Part<'_>, commit: &[Entry], lsn: Lsn) -> Result<()> {
+    fn add_all(&mut self, part: &Part<'_>, commit: &[Entry], lsn: Lsn) -> Result<Room> {
         for entry in commit {
             let change = Change::decode(&entry.record.value)?;
             let ts = change.ts.unwrap_or(0);
@@ -241,9 +277,11 @@ impl<'a> Page<'a> {
             let Some(Passed { current, previous }) = told else { continue };
             let size = |body: &Option<ItemBody>| body.as_ref().map_or(0, |body| body.0.len());
             let bytes = size(&current) + size(&previous);
-            self.bytes += bytes;
             let places = 2 * (size_of::<ChangedItem>() + size_of::<VersionChange>());
-            self.memory.grow(bytes + places + change.item_key.len())?;
+            if self.reserve(bytes + places + change.item_key.len())? == Room::None {
+                return Ok(Room::None);
+            }
+            self.bytes += bytes;
             let version = Some(Box::new(VersionChange {
                 kind: change.kind,
                 expired: change.expired,
@@ -255,7 +293,7 @@ impl<'a> Page<'a> {
             let queried = self.sieve.is_some();
             self.changes.push(ChangedItem { lsn, ts, current, version, queried });
         }
-        Ok(())
+        Ok(Room::Enough)
     }
 }
 

@@ -21,8 +21,8 @@
 //! the first form.
 //!
 //! Of partitions that went before [`FormerRanges`] were kept nobody knows which EPKs they had:
-//! there a reader goes on where the parent was that was read least, so that some changes may come
-//! again and none is missed.
+//! where nothing else is known a reader goes on where the parent was that was read least, so that
+//! some changes may come again and none is missed.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -164,7 +164,7 @@ impl<'a> Known<'a> {
         let mut pieces: Vec<Piece> = Vec::new();
         for (min, max) in bounds.iter().zip(bounds.iter().skip(1)) {
             let here = self.seen.iter().filter(|(epks, _)| epks.contains(min));
-            let after = here.map(|(_, lsn)| *lsn).chain(self.least).max()?;
+            let after = here.map(|(_, lsn)| *lsn).max().or(self.least)?;
             match pieces.last_mut() {
                 Some(last) if last.after == after => last.epks.max = (*max).clone(),
                 _ => {
@@ -287,6 +287,8 @@ mod tests {
         let asked = |etag: &str| pieces(etag, (&merged, epks(0, 80)), &former(&[(3, 0, 20)]));
         assert_eq!(asked("1:100,2:2000").unwrap(), "0..80>100");
         assert_eq!(asked("1:100,2:2000,3:300").unwrap(), "0..20>300 20..80>100");
+        // 1 and 2 may never have been where 3 was.
+        assert_eq!(asked("1:100,2:2000,3:50").unwrap(), "0..20>50 20..80>100");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use partita_model::{Document, Error, Lsn, Result, with_lsn};
+use partita_model::{Document, Error, Lsn, MemoryShare, Result, with_lsn};
 use partita_query::{Facts, Interrupt, Query, ScopeSettings};
 
 use crate::catalog::Container;
@@ -41,6 +41,7 @@ impl Database {
         container: &Container,
         query: &ChangesQuery,
         supervision: &Arc<Supervision>,
+        memory: &MemoryShare,
     ) -> Result<Sieve> {
         let ChangesQuery { text, parameters, previous } = query;
         let computed = &container.definition.computed_properties;
@@ -53,7 +54,8 @@ impl Database {
         }
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(supervision);
         let scope = self.query_scope(container, &query)?;
-        let scope = ScopeSettings { interrupt: Some(interrupt), ..scope };
+        let memory = memory.clone();
+        let scope = ScopeSettings { interrupt: Some(interrupt), memory, ..scope };
         Ok(Sieve { query, scope, previous: *previous })
     }
 }

@@ -137,7 +137,7 @@ impl Database {
             let prepared = self.prepare(work, &*view, place, intent, &mut rid)?;
             drop(view);
             let Prepared { batch, counts, effects, outcome } = prepared;
-            let _until_committed = self.hold_if_large(&batch)?;
+            let _until_committed = self.hold(work, &batch)?;
             let served = work.served.as_mut();
             match self.commit_items(served, place.partition(), batch, effects).await {
                 Ok(commit) => {
@@ -165,14 +165,17 @@ impl Database {
         ))
     }
 
-    /// Reserves memory for a batch with very many changes, until it is committed.
-    fn hold_if_large(&self, batch: &Batch) -> Result<Option<Reservation>> {
-        if batch.writes.len() < LARGE_WRITES {
-            return Ok(None);
-        }
-        let mut held = self.settings.memory.share().reservation(memory::ENTRIES);
-        held.grow(memory::bytes_of(batch))?;
-        Ok(Some(held))
+    /// Reserves memory for a batch until it is committed: one with very many changes, or one of
+    /// those that are under way together.
+    fn hold(&self, work: &mut Work<'_>, batch: &Batch) -> Result<Option<Reservation>> {
+        let mut held = match &work.held_in {
+            Some(share) => share.reservation(memory::WRITES),
+            None if batch.writes.len() < LARGE_WRITES => return Ok(None),
+            None => self.settings.memory.share().reservation(memory::ENTRIES),
+        };
+        let grown = held.grow(memory::bytes_of(batch));
+        work.lacks_memory = grown.is_err();
+        grown.map(|()| Some(held))
     }
 
     /// All that a write changes, given this view of its partition.

@@ -129,9 +129,12 @@ impl<'a> Job<'a> {
             area: area.range,
             only: area.only,
             inside,
-            // What a transaction sees is nobody else's business.
+            // What a transaction sees is nobody else's business, and comes on top of what all remember.
             cache: match inside {
-                Some(_) => Arc::new(ResultCache::new(settings.cache_bytes_max)),
+                Some(inside) => {
+                    let bytes_max = settings.cache_bytes_max.min(inside.memory.bytes_max() / 8);
+                    Arc::new(ResultCache::new(bytes_max))
+                }
                 None => Arc::clone(&database.cache),
             },
             memory: match inside {

@@ -41,7 +41,9 @@ impl Database {
         let millis_max = self.query_settings(work, None).whole_millis_max;
         let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(&supervision);
-        let scope = ScopeSettings { interrupt: Some(interrupt), ..ScopeSettings::default() };
+        let memory = self.settings.memory.share();
+        let scope =
+            ScopeSettings { interrupt: Some(interrupt), memory, ..ScopeSettings::default() };
         let rows = evaluate(query, &texts, &scope);
         work.usage.long_steps += supervision.long_steps();
         let rows = rows?;

@@ -1,11 +1,12 @@
 //! The working memory of what writes or reads many items in one request.
 
 use partita_engine::{
-    BatchDone, BatchResult, EngineSettings, Existing, OnError, Outcome, Reply, Scope,
+    BatchDone, BatchOperation, BatchResult, ChangesFrom, ChangesMode, EngineSettings, Existing,
+    OnError, Outcome, Reply, Returns, Scope,
 };
-use partita_model::{ErrorKind, MemoryBudget};
+use partita_model::{ErrorKind, MemoryBudget, Value};
 
-use crate::batches::{atomic, bulk, create, read, under};
+use crate::batches::{atomic, bulk, create, patch, read, under};
 use crate::changes::Reader;
 use crate::harness::*;
 use crate::imports::{count, import, into_range};
@@ -13,8 +14,12 @@ use crate::imports::{count, import, into_range};
 const KB: usize = 1 << 10;
 
 fn bench(memory: &MemoryBudget) -> Bench {
+    bench_with(memory, "")
+}
+
+fn bench_with(memory: &MemoryBudget, fields: &str) -> Bench {
     let bench = Bench::with_settings(EngineSettings { memory: memory.clone(), ..unthrottled() });
-    bench.make_container(400, KEY_PK);
+    bench.make_container(400, &format!("{KEY_PK}{fields}"));
     bench
 }
 
@@ -86,6 +91,47 @@ fn a_bulk_that_reads_too_much_tells_which_items_to_read_alone() {
     assert!((1..40).contains(&told), "{told}");
     assert_eq!(refused(&done, "the results of a bulk"), 40 - told);
     assert_eq!(memory.figures().used, 0);
+}
+
+#[test]
+fn the_writes_of_a_bulk_hold_no_more_at_a_time_than_there_is() {
+    for returns in [Returns::Etag, Returns::Item] {
+        let memory = MemoryBudget::new(400 * KB);
+        let bench = bench(&memory);
+        for n in 0..60 {
+            bench.create(&document(n, 4_000)).result.unwrap();
+        }
+        let increment = r#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#;
+        let one =
+            |n| BatchOperation { returns, ..under(patch(&format!("i{n}"), increment), r#"["a"]"#) };
+        let done = results(bulk(&bench, 0, OnError::Continue, (0..60).map(one).collect()));
+        assert!(done.iter().all(|one| one.result.is_ok()), "{done:?}");
+        for n in 0..60 {
+            let now = body(&bench.read(&format!("i{n}"), r#"["a"]"#));
+            assert_eq!(now.get("n").and_then(Value::as_i64), Some(1), "{n}");
+        }
+        let figures = memory.figures();
+        assert!((50 * KB..=100 * KB).contains(&figures.peak), "{figures:?}");
+        assert_eq!(figures.used, 0);
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn a_page_of_the_change_feed_ends_before_a_commit_that_does_not_fit_behind_others() {
+    let memory = MemoryBudget::new(400 * KB);
+    for mode in [ChangesMode::LatestVersion, ChangesMode::AllVersions] {
+        let bench = bench_with(&memory, r#","changeFeedPolicy":{"retentionDuration":60}"#);
+        let mut reader = Reader { mode, from: ChangesFrom::Now, ..Reader::of(Scope::All) };
+        assert!(reader.changes(&bench).0.is_empty());
+        for n in 0..10 {
+            bench.create(&document(n, 4_000)).result.unwrap();
+        }
+        bench.create(&document(10, 80_000)).result.unwrap();
+        let pages = [reader.changes(&bench), reader.changes(&bench)];
+        assert_eq!(pages.map(|(changes, more)| (changes.len(), more)), [(10, true), (1, false)]);
+        assert_eq!(memory.figures().used, 0);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Each operation is what it would be alone, with a result and a commit of its own. Operations on
 //! different items are prepared and submitted before any is waited for, so the store commits them
-//! as one group. Those that may depend on each other keep their order: those on one item, or on one
+//! as one group, as far as there is memory for them: what is left is done one after the other. Those that may depend on each other keep their order: those on one item, or on one
 //! logical partition if unique keys or renamed items connect its items. A client that wants to stop
 //! at the first error gets one after the other.
 //!
@@ -26,9 +26,7 @@ use crate::database::Database;
 use crate::item::list::gone;
 use crate::keys;
 use crate::memory;
-use crate::op::{
-    BatchDone, BatchOperation, BatchResult, Change, OnError, Outcome, Returns, Served,
-};
+use crate::op::{BatchDone, BatchOperation, BatchResult, Change, OnError, Returns, Served};
 use crate::pricing;
 
 /// An operation of a bulk.
@@ -52,11 +50,17 @@ struct Bulk<'a> {
 
 /// What became of it.
 struct Finished {
-    result: Result<Outcome>,
+    result: Result<BatchDone>,
     charge: Charge,
     served: Option<Served>,
     /// Of the item in the result.
     _memory: Reservation,
+}
+
+/// Operations that have to keep their order: what became of those that were done, and the others.
+struct Line {
+    done: Vec<(usize, Finished)>,
+    left: Vec<usize>,
 }
 
 impl Database {
@@ -82,11 +86,8 @@ impl Database {
         note_latest(work, &finished);
         wait_alike(&mut finished);
         let mut room = limits::RESPONSE_BYTES_MAX;
-        let mut results: Vec<BatchResult> = members
-            .iter()
-            .zip(finished)
-            .map(|(member, finished)| finished.into_result(member.returns, &mut room))
-            .collect();
+        let told = finished.into_iter().map(|finished| finished.into_result(&mut room));
+        let mut results: Vec<BatchResult> = told.collect();
         results.resize_with(members.len(), || left_undone(Charge::default()));
         Ok(results)
     }
@@ -140,24 +141,35 @@ impl Database {
         }
         let start = |line| self.run_line(bulk, members, line);
         let lines = join::all(lines.into_values().map(start).collect()).await;
-        let mut finished: Vec<(usize, Finished)> = lines.into_iter().flatten().collect();
+        let mut finished = Vec::with_capacity(members.len());
+        for Line { done, left } in lines {
+            finished.extend(done);
+            for at in left {
+                finished.push((at, self.run_one(bulk, &members[at]).await.0));
+            }
+        }
         finished.sort_by_key(|(at, _)| *at);
         finished.into_iter().map(|(_, finished)| finished).collect()
     }
 
-    /// Runs the operations at these places in order.
+    /// Runs the operations at these places in order, up to one for which there is no memory while
+    /// others hold theirs.
     fn run_line<'a>(
         &'a self,
         bulk: &'a Bulk<'a>,
         members: &'a [Member],
         line: Vec<usize>,
-    ) -> Boxed<'a, Vec<(usize, Finished)>> {
+    ) -> Boxed<'a, Line> {
         Box::pin(async move {
-            let mut finished = Vec::with_capacity(line.len());
-            for at in line {
-                finished.push((at, self.run_one(bulk, &members[at]).await));
+            let mut done = Vec::with_capacity(line.len());
+            for (place, at) in line.iter().enumerate() {
+                let (finished, lacks_memory) = self.run_one(bulk, &members[*at]).await;
+                if lacks_memory {
+                    return Line { done, left: line[place..].to_vec() };
+                }
+                done.push((*at, finished));
             }
-            finished
+            Line { done, left: Vec::new() }
         })
     }
 
@@ -165,7 +177,7 @@ impl Database {
     async fn run_in_order(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
         let mut finished = Vec::with_capacity(members.len());
         for member in members {
-            finished.push(self.run_one(bulk, member).await);
+            finished.push(self.run_one(bulk, member).await.0);
             if finished.last().is_some_and(|last: &Finished| last.result.is_err()) {
                 break;
             }
@@ -173,10 +185,12 @@ impl Database {
         finished
     }
 
-    async fn run_one(&self, bulk: &Bulk<'_>, member: &Member) -> Finished {
+    /// What became of an operation, and whether it was not done for want of memory.
+    async fn run_one(&self, bulk: &Bulk<'_>, member: &Member) -> (Finished, bool) {
         let Bulk { context, container, memory } = bulk;
         let mut work = Work::new(context);
         work.container = Some(Arc::clone(container));
+        work.held_in = Some(memory.clone());
         let result = match &member.task {
             Err(error) => Err(error.clone()),
             Ok(Task::Plain(Step { place, what: What::Read(condition) })) => {
@@ -191,21 +205,29 @@ impl Database {
         };
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
-        let mut memory = memory.reservation(memory::RESULTS);
-        let result = result.and_then(|outcome| reserved(outcome, &mut memory));
-        Finished { result, charge, served: work.served, _memory: memory }
+        let mut held = memory.reservation(memory::RESULTS);
+        let result = result.and_then(|outcome| done(outcome, member.returns));
+        let result = result.and_then(|done| reserved(done, memory, &mut held));
+        let finished = Finished { result, charge, served: work.served, _memory: held };
+        (finished, work.lacks_memory)
     }
 }
 
-/// An outcome, if there is memory for the item in it.
-fn reserved(outcome: Outcome, memory: &mut Reservation) -> Result<Outcome> {
-    match outcome {
-        Outcome::Item { body, change: Change::None, etag } => {
-            memory.grow(body.0.len())?;
-            Ok(Outcome::Item { body, change: Change::None, etag })
+/// What was done, if there is memory for the item in it. What was written is written: without the
+/// memory it is told without the item, and half of the memory is left for writes to come.
+fn reserved(done: BatchDone, memory: &MemoryShare, held: &mut Reservation) -> Result<BatchDone> {
+    let BatchDone::Item { etag, body: Some(body), change } = done else { return Ok(done) };
+    let body = match change {
+        Change::None => {
+            held.grow(body.0.len())?;
+            Some(body)
         }
-        outcome => Ok(outcome),
-    }
+        _ => {
+            let fits = memory.used() + body.0.len() <= memory.bytes_max() / 2;
+            (fits && held.try_grow(body.0.len())).then_some(body)
+        }
+    };
+    Ok(BatchDone::Item { etag, body, change })
 }
 
 impl Task {
@@ -232,11 +254,10 @@ impl Task {
 }
 
 impl Finished {
-    /// The result, as far as the response has room for it. What was written is written: it is told
-    /// without the item. A read can be repeated alone.
-    fn into_result(self, returns: Returns, room: &mut usize) -> BatchResult {
-        let result = self.result.and_then(|outcome| done(outcome, returns));
-        let result = result.and_then(|done| match (room.checked_sub(size(&done)), done) {
+    /// The result, as far as the response has room for it. What was written is told without the
+    /// item. A read can be repeated alone.
+    fn into_result(self, room: &mut usize) -> BatchResult {
+        let result = self.result.and_then(|done| match (room.checked_sub(size(&done)), done) {
             (Some(left), done) => {
                 *room = left;
                 Ok(done)

@@ -167,8 +167,7 @@ fn fetch_now(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Loaded> {
     while read < item_keys.len() {
         if memory.bytes() > LOAD_BYTES_MAX {
             let done = reached.get(read).copied().unwrap_or(rids.len());
-            leaf.report.entries_scanned -= (rids.len() - done) as u64;
-            return Ok(Loaded { items, done, memory });
+            return Ok(loaded(leaf, (items, done), rids.len(), memory));
         }
         let next = read..item_keys.len().min(read + few);
         (few, read) = (LOAD_MAX, next.end);
@@ -183,7 +182,12 @@ fn fetch_now(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Loaded> {
                 return Err(Error::corrupt("a resource id leads to another item"));
             }
             let rid = item.rid;
-            memory.grow(item.body.len())?;
+            if !memory.try_grow(item.body.len()) {
+                if *at > 0 {
+                    return Ok(loaded(leaf, (items, *at), rids.len(), memory));
+                }
+                memory.grow(item.body.len())?;
+            }
             few = if item.body.len() > LARGE_BYTES { 1 } else { few };
             leaf.report.documents_loaded += 1;
             leaf.report.document_bytes += item.body.len() as u64;
@@ -193,6 +197,18 @@ fn fetch_now(leaf: &mut Leaf<'_>, rids: &[u64]) -> Result<Loaded> {
         }
     }
     Ok(Loaded { items, done: rids.len(), memory })
+}
+
+/// The items of the first so many of all resource ids: what was scanned for the others is scanned
+/// again.
+fn loaded(
+    leaf: &mut Leaf<'_>,
+    (items, done): (Vec<Item>, usize),
+    all: usize,
+    memory: Reservation,
+) -> Loaded {
+    leaf.report.entries_scanned -= (all - done) as u64;
+    Loaded { items, done, memory }
 }
 
 /// The keys of the items at places, if they are wanted.

@@ -1,10 +1,14 @@
 //! Working memory: what wants too much is refused by name, nothing stays reserved, and below the
 //! limit nothing is different.
 
-use partita_engine::{EngineSettings, PageRequest, QueryRequest, Reply};
+use partita_engine::{
+    ChangesQuery, DatabasePath, EngineSettings, KeyRequired, Op, PageRequest, QueryRequest, Reply,
+    Scope,
+};
 use partita_model::{ErrorKind, MemoryBudget, MemoryUse};
 
 use super::*;
+use crate::changes::Reader;
 
 const MB: usize = 1 << 20;
 const ITEMS: usize = 60;
@@ -125,6 +129,49 @@ fn one_item_may_have_more_rows_than_there_is_memory_for() {
     assert_eq!(all(&bench, &QueryRequest { page, ..global(text) }), expected(&bench, text));
     assert_eq!(memory.figures().used, 0);
     assert!(memory.figures().peak <= MB);
+}
+
+#[test]
+fn large_items_that_an_index_finds_are_loaded_as_there_is_memory_for_them() {
+    let memory = MemoryBudget::new(4 * MB);
+    let bench = bench_of(0, &memory, 400);
+    for n in 0..400 {
+        let (kind, length) = if n < 8 { ("few", n.min(1) * 300_000) } else { ("most", 0) };
+        let long = "x".repeat(length);
+        let body = format!(r#"{{"id":"i{n}","pk":"k{n}","kind":"{kind}","long":"{long}"}}"#);
+        bench.create(&body).result.unwrap();
+    }
+    let text = "SELECT VALUE LENGTH(c.long) FROM c WHERE c.kind = 'few'";
+    assert_eq!(all(&bench, &global(text)), expected(&bench, text));
+    let report = page(&bench, global(text)).report;
+    assert!(report.leaves[0].documents_loaded < 20, "by the index: {report:?}");
+    assert_eq!(memory.figures().used, 0);
+}
+
+#[test]
+fn queries_on_the_change_feed_and_on_resources_draw_on_the_same_memory() {
+    let memory = MemoryBudget::new(4 * MB);
+    let bench = bench_of(2, &memory, 400);
+    let text = "SELECT VALUE ARRAY(SELECT VALUE [x, y] FROM x IN c.list JOIN y IN c.list) FROM c";
+    let query = ChangesQuery { text: text.into(), parameters: Vec::new(), previous: false };
+    let reader = Reader { query: Some(query), ..Reader::of(Scope::All) };
+    let page = PageRequest::default();
+    let (database, key_required) = (DatabasePath(path().database), KeyRequired::No);
+    let list = Op::ListContainers { database, filter: None, page: page.clone(), key_required };
+    for name in ["c1", "c2", "c3", "c4"] {
+        bench.create_container(name, 400, KEY_PK).result.unwrap();
+    }
+    let text = format!("SELECT VALUE '{}' FROM r", "x".repeat(300_000));
+    let query = Query::parse(&text, &[], &[]).unwrap();
+    let op = Op::QueryResources { list: Box::new(list), query, page };
+    for (reply, what) in
+        [(reader.ask(&bench), "the values that it builds"), (bench.run(op), "its rows")]
+    {
+        let error = reply.result.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::BadRequest, "{error}");
+        assert!(error.message.contains(what), "{error}");
+        assert_eq!(memory.figures().used, 0);
+    }
 }
 
 #[test]
