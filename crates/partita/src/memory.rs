@@ -38,8 +38,8 @@ pub(crate) const LEAST_MB: u64 = 160;
 /// What the cache gets if nobody says: so much, and not more than this part of all but the program.
 const CACHE: u64 = 256 * MB;
 const CACHE_PERCENT: u64 = 30;
-/// The most that the cache may get, and what it has to leave: with less than that there would be too
-/// little beside two processes for scripts.
+/// The most that the cache may get, and what it has to leave: with less there would be too little
+/// beside two processes for scripts.
 const CACHE_PERCENT_MAX: u64 = 60;
 const REST_MIN: u64 = 80 * MB;
 

@@ -129,7 +129,8 @@ impl<'a> Job<'a> {
             area: area.range,
             only: area.only,
             inside,
-            // What a transaction sees is nobody else's business, and comes on top of what all remember.
+            // What a transaction sees is nobody else's business, and comes on top of what all
+            // remember.
             cache: match inside {
                 Some(inside) => {
                     let bytes_max = settings.cache_bytes_max.min(inside.memory.bytes_max() / 8);
