@@ -2,9 +2,10 @@
 //!
 //! Each operation is what it would be alone, with a result and a commit of its own. Operations on
 //! different items are prepared and submitted before any is waited for, so the store commits them
-//! as one group, as far as there is memory for them: what is left is done one after the other. Those that may depend on each other keep their order: those on one item, or on one
-//! logical partition if unique keys or renamed items connect its items. A client that wants to stop
-//! at the first error gets one after the other.
+//! as one group, as far as there is memory for them: what is left is done one after the other.
+//! Those that may depend on each other keep their order: those on one item, or on one logical
+//! partition if unique keys or renamed items connect its items. A client that wants to stop at the
+//! first error gets one after the other.
 //!
 //! A client sends a bulk to the partition that it believes responsible. If that is gone, or about
 //! to be, the whole request is refused, for the client to look up the ranges again. A move that

@@ -89,8 +89,8 @@ pub(super) fn oldest(
         Some(_) | None => None,
     };
     let mut top = leaf.top_rows(&order, after.as_ref());
-    // Resource id, bytes, and whether there was a row: of all that was passed. Without the memory to
-    // remember it, all that was looked at is paid for.
+    // Resource id, bytes, and whether there was a row: of all that was passed. Without the memory
+    // to remember it, all that was looked at is paid for.
     let mut passed: Option<Vec<(u64, u64, bool)>> = Some(Vec::new());
     let mut memory = leaf.memory.reservation(memory::FOUND);
     Scan::by_key(leaf, None).each(leaf, &mut |leaf, place| {
