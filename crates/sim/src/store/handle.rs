@@ -150,6 +150,9 @@ impl Store for SimStore {
 
     fn unseal(&self, partition: PartitionId) -> Result<()> {
         let mut state = self.state()?;
+        if state.poisoned.is_some() {
+            return Err(poisoned());
+        }
         state.living(partition)?.sealed = false;
         Ok(())
     }
