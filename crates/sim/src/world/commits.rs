@@ -29,6 +29,13 @@ pub(super) struct Record {
     answer: Option<Vec<Value>>,
 }
 
+/// What the failure of a write says of which nobody knows yet whether it was done. All others were
+/// not done, and must not be later.
+const UNKNOWN: &str = "Whether this write was done is known when";
+
+/// Marks the numbers of commits in the history that are not all of their operation.
+const PART: u64 = 1 << 63;
+
 impl Record {
     pub(super) fn new(container: usize, ask: Ask, faults: u64, floor: u64) -> Record {
         let (commits, done, answer) = (Vec::new(), Vec::new(), None);
@@ -93,7 +100,10 @@ impl World {
             return Err(format!("LSN {lsn} of {ask:?} is not later than {:?}", changes.last()));
         }
         changes.extend(effect.changes.iter().map(|(id, n)| Changed { lsn, id: *id, n: *n }));
-        self.history.committed(number, (container, key), lsn, &effect.changes);
+        // Operations of a bulk, and what a partition key is cleared by, are commits of their own.
+        let is_whole = !matches!(record.ask, Ask::Bulk { .. } | Ask::Clear { .. });
+        let node = if is_whole { number } else { PART | stamp };
+        self.history.committed(node, (container, key), lsn, &effect.changes);
         record.commits.push(lsn);
         record.done.extend(effect.done);
         record.answer = effect.answer.or(record.answer);
@@ -117,7 +127,11 @@ impl World {
             }
             Err(error) => self.check_failure(&record, error),
         }
-        .map_err(|what| format!("{:?} of container {}: {what}", record.ask, record.container))
+        .map_err(|what| format!("{:?} of container {}: {what}", record.ask, record.container))?;
+        if is_unknown(&reply) {
+            self.records.insert(number, record);
+        }
+        Ok(())
     }
 
     /// What was told never goes back, whoever was told.
@@ -311,6 +325,18 @@ impl World {
             }
         }
         self.history.saw(number, (record.container, key), reads);
+    }
+}
+
+/// Does nobody know yet whether all of it was done?
+fn is_unknown(reply: &Reply) -> bool {
+    let says_so = |error: &Error| error.message.contains(UNKNOWN);
+    match &reply.result {
+        Err(error) => says_so(error),
+        Ok(Outcome::Batch { results }) => {
+            results.iter().any(|result| result.result.as_ref().is_err_and(says_so))
+        }
+        Ok(_) => false,
     }
 }
 
