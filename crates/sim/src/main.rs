@@ -104,9 +104,15 @@ fn find_bugs(args: &Args) -> ExitCode {
     for bug in Bug::value_variants() {
         let search = Search { bug: Some(*bug), ..args.search() };
         let summary = search.run(&|| false);
-        is_found &= summary.failure().is_some();
-        match summary.failure() {
-            Some(Failure { seed, what }) => println!("sim: {bug:?} found by seed {seed}: {what}"),
+        let found = summary.failure().map(|failure| (failure, search.blames_bug(failure)));
+        is_found &= found.as_ref().is_some_and(|(_, blamed)| blamed.is_ok());
+        match found {
+            Some((Failure { seed, what }, Ok(()))) => {
+                println!("sim: {bug:?} found by seed {seed}: {what}");
+            }
+            Some((Failure { seed, .. }, Err(what))) => {
+                println!("sim: {bug:?} NOT found: seed {seed} fails without it, too: {what}");
+            }
             None => println!("sim: {bug:?} NOT found: {}", line(&summary)),
         }
     }

@@ -100,6 +100,11 @@ impl Search {
         summary.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Is the mistake that was put in what a seed fails for? Error: it fails without it, too.
+    pub fn blames_bug(&self, failure: &Failure) -> Result<(), Violation> {
+        run_safely(&Plan::new(failure.seed, self.steps), None).map(drop)
+    }
+
     /// The shortest plan found for a seed that fails, and how that fails.
     pub fn shorten(&self, failure: &Failure) -> (Plan, Violation) {
         let plan = Plan::new(failure.seed, self.steps);

@@ -48,7 +48,11 @@ fn finds(bug: Bug) {
     let search =
         Search { first: 1, seeds: 1_000, steps: 1_000, jobs: 2, bug: Some(bug), goes_on: false };
     let summary = search.run(&|| false);
-    assert!(summary.failure().is_some(), "{bug:?} was not found in {} seeds", summary.seeds);
+    let Some(failure) = summary.failure() else {
+        panic!("{bug:?} was not found in {} seeds", summary.seeds);
+    };
+    let blamed = search.blames_bug(failure);
+    assert_eq!(blamed, Ok(()), "seed {} fails without {bug:?}, too", failure.seed);
 }
 
 #[test]
