@@ -201,6 +201,25 @@ fn an_expired_item_that_comes_back_keeps_its_unique_key() {
 }
 
 #[test]
+fn an_expired_item_whose_unique_key_another_one_took_does_not_come_back_with_it() {
+    let fields = r#","defaultTtl":5,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/n"]}]}"#;
+    for in_a_batch in [false, true] {
+        let race = Race::new(fields, &[X]);
+        race.bench.clock.advance_millis(10_000);
+        race.rival.clock.advance_millis(10_000);
+        race.meddle(|rival| {
+            rival.create(Y).result.unwrap();
+            false
+        });
+        match in_a_batch {
+            false => assert_eq!(error(&race.bench.create(X)), ErrorKind::Conflict),
+            true => assert_eq!(summary(&atomic(&race.bench, KEY, vec![create(X)])), "c"),
+        }
+        race.bench.assert_whole();
+    }
+}
+
+#[test]
 fn databases_on_one_store_give_no_item_the_rid_of_another() {
     for writes in [1, 3] {
         for items in [&[][..], &[X]] {
