@@ -80,6 +80,20 @@ impl Kind {
         PartitionKeyHeader::parse(&self.key_json(key)).expect("it is a list of strings")
     }
 
+    /// Is this the key of an item of that logical partition?
+    pub fn is_key_of(self, key: u8, item_key: &[u8]) -> bool {
+        let parts = match self.is_hierarchical() {
+            true => vec![format!("p{}\0", key / 3), format!("s{}\0", key % 3)],
+            false => vec![format!("p{key}\0")],
+        };
+        // Each part of a partition key has its sort before it, and an end.
+        let holds = |part: &String| {
+            let part = [&[8], part.as_bytes()].concat();
+            item_key.windows(part.len()).any(|here| here == part)
+        };
+        parts.iter().all(holds)
+    }
+
     /// Which logical partition a document belongs to.
     pub fn key_of(self, document: &Value) -> Option<u8> {
         let number = |name: &str, prefix: char| {

@@ -138,6 +138,7 @@ impl Summary {
                 total.acknowledged += report.acknowledged;
                 total.crashes += report.crashes;
                 total.moves += report.moves;
+                total.expiries += report.expiries;
                 let is_first = self.steps_min == 0;
                 self.steps_min =
                     if is_first { report.steps } else { self.steps_min.min(report.steps) };

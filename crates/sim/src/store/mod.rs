@@ -61,6 +61,9 @@ pub struct Seen {
     pub submitted: u64,
     /// Keys of items with what they became.
     pub items: Vec<(Bytes, Option<Bytes>)>,
+    /// It files changes in the feed under its own LSN. Moves, which bring over what was changed
+    /// elsewhere, do not.
+    pub files: bool,
 }
 
 /// The disk, which outlives the processes that use it.
@@ -369,6 +372,7 @@ impl State {
             lsn: Lsn(0),
             submitted: self.seconds,
             items: items_of(&batch),
+            files: batch.writes.iter().any(|write| matches!(write, Write::Log { .. })),
         };
         let lane = self.lane_of(partition);
         let stage = Stage::Submitted(batch);
@@ -494,18 +498,28 @@ impl State {
                     batch.expects.clear();
                 }
             }
-            Bug::LostCopy if self.actor == Actor::Maintenance => {
-                let copied = |write: &Write| matches!(write, Write::Put { space: Space::Feed, .. });
-                if let Some(at) = batch.writes.iter().position(copied) {
-                    self.copied += 1;
-                    if self.copied.is_multiple_of(3) {
-                        batch.writes.remove(at);
-                    }
-                }
+            Bug::LostCopy | Bug::DoubleCopy if self.actor == Actor::Maintenance => {
+                self.spoil_copy(bug, &mut batch);
             }
             _ => {}
         }
         batch
+    }
+
+    /// What a bug makes of the records of the feed that a move brings over.
+    fn spoil_copy(&mut self, bug: Bug, batch: &mut Batch) {
+        let is_copied = |write: &Write| matches!(write, Write::Put { space: Space::Feed, .. });
+        let Some(at) = batch.writes.iter().position(is_copied) else { return };
+        self.copied += 1;
+        if !self.copied.is_multiple_of(3) {
+            return;
+        }
+        let lost = batch.writes.remove(at);
+        if let (Bug::DoubleCopy, Write::Put { key, value, .. }) = (bug, &lost) {
+            let again = [&key[..], b"again"].concat();
+            batch.put(Space::Feed, again, value.clone());
+            batch.writes.push(lost);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use partita_engine::{
     NewItem, OnError, Op, Outcome, ProcedureCall, Returns, SplitAt, TriggerNames,
 };
 use partita_model::{EpkRange, Patch, Value};
+use partita_storage::PartitionId;
 
 use super::commits::Record;
 use super::{Checked, Flag, Operation, Running, World, poll, value};
@@ -99,6 +100,20 @@ impl World {
         let Some(container) = reply.container else { return Ok(None) };
         let partitions = container.partitions.iter();
         Ok(Some(partitions.map(|p| (p.range_id, p.epks.clone())).collect()))
+    }
+
+    /// Which container a partition belongs to.
+    pub(super) fn owner(&mut self, partition: PartitionId) -> Checked<Option<usize>> {
+        for at in 0..self.containers.len() {
+            if self.owners.contains_key(&partition) {
+                break;
+            }
+            let list = Op::ListPartitions { container: path(at), known: None, incremental: false };
+            let container = self.now(list, &Context::default())?.container;
+            let partitions = container.iter().flat_map(|container| &container.partitions);
+            self.owners.extend(partitions.map(|partition| (partition.id, at)));
+        }
+        Ok(self.owners.get(&partition).copied())
     }
 
     fn operation(&self, container: usize, ask: &Ask) -> Checked<Option<Op>> {

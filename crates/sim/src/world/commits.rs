@@ -7,8 +7,8 @@ use partita_engine::{BatchDone, BatchResult, Outcome, Reply, Served};
 use partita_model::{Error, ErrorKind, Value};
 
 use super::ask::{item_of, key_of, writes_of};
-use super::{Changed, Checked, World};
-use crate::kind::{Doc, IDS, Kind, id_number, id_text};
+use super::{Checked, World};
+use crate::kind::{Doc, IDS, KEYS, Kind, id_number, id_text};
 use crate::model::{Done, Item, Items, Moment, Want, apply, apply_all, lives};
 use crate::plan::Ask;
 use crate::scripts::Procedure;
@@ -67,10 +67,14 @@ impl World {
 
     /// Brings the model up to date after a commit.
     pub(super) fn take_note(&mut self, seen: &Seen) -> Checked {
-        let Actor::Operation(number) = seen.actor else { return Ok(()) };
         if seen.items.is_empty() {
             return Ok(());
         }
+        let number = match seen.actor {
+            Actor::Operation(number) => number,
+            Actor::Maintenance if seen.files => return self.note_expiry(seen),
+            Actor::Maintenance | Actor::Nobody => return Ok(()),
+        };
         let Some(mut record) = self.records.remove(&number) else {
             return Err(format!("operation {number} committed after it was answered: {seen:?}"));
         };
@@ -88,18 +92,22 @@ impl World {
         let (lsn, stamp) = (seen.lsn.0, self.stamp);
         let at = Moment { seconds: seen.submitted, lsn, stamp, etags };
         let contents = &mut self.containers[container];
+        contents.check_order(key, lsn).map_err(|what| format!("{ask:?}: {what}"))?;
         let items = contents.keys.entry(key).or_default();
+        let mut expired = items.clone();
+        expired.retain(|_, item| !lives(kind, item, at.seconds));
         let effect = effect(kind, items, &ask, &at, &stored);
         if effect.done.iter().any(Done::is_failure) {
             let failed = &effect.done;
             return Err(format!("{:?} was committed, and comes to {failed:?}", record.ask));
         }
         compare_stored(items, &stored)?;
-        let changes = contents.changes.entry(key).or_default();
-        if changes.last().is_some_and(|last| last.lsn >= lsn) {
-            return Err(format!("LSN {lsn} of {ask:?} is not later than {:?}", changes.last()));
+        for (id, n) in &effect.changes {
+            if expired.remove(id).is_some() {
+                contents.change(key, lsn, *id, (None, true));
+            }
+            contents.change(key, lsn, *id, (*n, false));
         }
-        changes.extend(effect.changes.iter().map(|(id, n)| Changed { lsn, id: *id, n: *n }));
         // Operations of a bulk, and what a partition key is cleared by, are commits of their own.
         let is_whole = !matches!(record.ask, Ask::Bulk { .. } | Ask::Clear { .. });
         let node = if is_whole { number } else { PART | stamp };
@@ -108,6 +116,33 @@ impl World {
         record.done.extend(effect.done);
         record.answer = effect.answer.or(record.answer);
         self.records.insert(number, record);
+        Ok(())
+    }
+
+    /// The sweep removed an item, whose time must be over.
+    fn note_expiry(&mut self, seen: &Seen) -> Checked {
+        let container = self.owner(seen.partition)?;
+        let container = container.ok_or_else(|| format!("nobody's partition changes: {seen:?}"))?;
+        let (kind, lsn) = (self.kind(container), seen.lsn.0);
+        let contents = &mut self.containers[container];
+        for (place, value) in &seen.items {
+            let key = (0..KEYS).find(|key| kind.is_key_of(*key, place));
+            let id = (0..IDS).find(|id| is_id_of(*id, place));
+            let (Some((key, id)), None) = (key.zip(id), value) else {
+                return Err(format!("maintenance files what it does not remove: {seen:?}"));
+            };
+            contents.check_order(key, lsn)?;
+            let items = contents.keys.entry(key).or_default();
+            let item = items.remove(&id).filter(|item| !lives(kind, item, seen.submitted));
+            if item.is_none() {
+                return Err(format!("an item that is not expired was removed: {seen:?}"));
+            }
+            contents.change(key, lsn, id, (None, true));
+            self.stamp += 1;
+            let node = PART | self.stamp;
+            self.history.committed(node, (container, key), lsn, &[(id, None)]);
+        }
+        self.report.expiries += 1;
         Ok(())
     }
 
@@ -379,16 +414,18 @@ fn stored(items: &[(Bytes, Option<Bytes>)]) -> Checked<Stored> {
                 stored.documents.insert(id.ok_or("an item without an id")?, document);
             }
             None => {
-                let is_of = |id: &u8| {
-                    let text = id_text(*id);
-                    key.windows(text.len()).any(|part| part == text.as_bytes())
-                };
-                stored.deleted.extend((0..IDS).find(is_of));
+                stored.deleted.extend((0..IDS).find(|id| is_id_of(*id, key)));
             }
         }
     }
     stored.deleted.sort_unstable();
     Ok(stored)
+}
+
+/// Is this the key of an item with that id?
+fn is_id_of(id: u8, key: &[u8]) -> bool {
+    let text = id_text(id);
+    key.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 /// The part of a request that a commit belongs to, and its logical partition.

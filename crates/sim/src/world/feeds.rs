@@ -2,14 +2,16 @@
 //!
 //! A *group* reads all of a container together: one reader for each of its ranges, which go on in
 //! the ranges that come after a split or merge; or one for a logical partition; or one for all.
-//! Readers of latest versions are told what is there now and nothing else, in the order of commits
-//! within a logical partition; whoever has reached the end has been told of everything there is.
-//! Readers of all versions are told every change, once, in order: the model has a list of them.
+//! Readers of latest versions are told what is there now and nothing else, each version once, in
+//! the order of commits within a logical partition; whoever has reached the end has been told of
+//! everything there is. Readers of all versions are told every change, once, in order, also that an
+//! item expired: the model has a list of them.
 
 use std::collections::BTreeMap;
 
 use partita_engine::{
-    ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context, Op, Outcome, Scope,
+    ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context, Op, Outcome, Scope,
+    VersionChange,
 };
 use partita_model::{EpkRange, ErrorKind, Value};
 
@@ -70,9 +72,7 @@ impl World {
             groups.extend(
                 (0..KEYS).map(|key| (Some(key), alone(Scope::PartitionKey(kind.key(key))))),
             );
-            if mode == ChangesMode::LatestVersion {
-                groups.push((None, alone(Scope::All)));
-            }
+            groups.push((None, alone(Scope::All)));
             for (key, members) in groups {
                 let (told, lsns, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
                 self.groups.push(Group { container, mode, members, key, told, lsns, counts });
@@ -184,22 +184,7 @@ impl World {
         let (kind, seconds) = (self.kind(container), self.seconds());
         let lsn = change.lsn.0;
         if let Some(version) = &change.version {
-            if version.expired {
-                return Ok(());
-            }
-            let header = version.partition_key.to_string();
-            let key = (0..KEYS).find(|key| same_key(&kind.key_json(*key), &header));
-            let (key, id) = key.zip(id_number(&version.id)).ok_or("it is of no item")?;
-            let n = change.current.as_ref().and_then(|body| number(&body.0, "n"));
-            let group = &mut self.groups[group];
-            let count = group.counts.entry(key).or_default();
-            let expected = self.containers[container].changes.get(&key);
-            let expected = expected.and_then(|changes| changes.get(*count));
-            *count += 1;
-            return match expected == Some(&Changed { lsn, id, n }) {
-                true => Ok(()),
-                false => Err(format!("the next change is {expected:?}")),
-            };
+            return self.hear_version(group, change, version);
         }
         let body = change.current.as_ref().ok_or("a latest version without an item")?;
         let document = Value::parse(&body.0).map_err(|error| error.to_string())?;
@@ -212,13 +197,44 @@ impl World {
             return Err(format!("the item is {item:?}"));
         }
         let group = &mut self.groups[group];
-        group.told.insert((key, id), n.unwrap_or(0));
-        let is_of_all = matches!(group.members.first(), Some(Member { scope: Scope::All, .. }));
+        // No two versions of a run have the same number.
+        if n.is_some() && group.told.insert((key, id), n.unwrap_or(0)) == n {
+            return Err("it is told again".into());
+        }
         let before = group.lsns.insert(key, lsn).unwrap_or(0);
-        // After a merge a reader of everything may be told something again.
-        match before <= lsn || is_of_all {
+        match before <= lsn {
             true => Ok(()),
             false => Err(format!("LSN {before} was told before")),
+        }
+    }
+
+    /// A reader of all versions is told of a change: it must be the next one.
+    fn hear_version(
+        &mut self,
+        group: usize,
+        change: &ChangedItem,
+        version: &VersionChange,
+    ) -> Checked {
+        let container = self.groups[group].container;
+        let kind = self.kind(container);
+        let header = version.partition_key.to_string();
+        let key = (0..KEYS).find(|key| same_key(&kind.key_json(*key), &header));
+        let (key, id) = key.zip(id_number(&version.id)).ok_or("it is of no item")?;
+        let n = change.current.as_ref().and_then(|body| number(&body.0, "n"));
+        let (expired, previous) = (version.expired, version.previous_lsn.map(|lsn| lsn.0));
+        let told = Changed { lsn: change.lsn.0, id, n, expired, previous };
+        let sort = match (n, previous) {
+            (None, _) => ChangeKind::Delete,
+            (Some(_), None) => ChangeKind::Create,
+            (Some(_), Some(_)) => ChangeKind::Replace,
+        };
+        let count = self.groups[group].counts.entry(key).or_default();
+        let expected = self.containers[container].changes.get(&key);
+        let expected = expected.and_then(|changes| changes.get(*count));
+        *count += 1;
+        match expected == Some(&told) && version.kind == sort {
+            true => Ok(()),
+            false => Err(format!("the next change is {expected:?}")),
         }
     }
 

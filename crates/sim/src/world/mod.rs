@@ -23,6 +23,7 @@ use partita_engine::{
     ScriptSettings, ThroughputMode,
 };
 use partita_model::{Clock, Error, FixedClock, ScriptKind, SeededEntropy, Throughput, Value};
+use partita_storage::PartitionId;
 
 use self::commits::Record;
 use self::feeds::Group;
@@ -52,6 +53,8 @@ pub struct Report {
     pub acknowledged: u64,
     pub crashes: u64,
     pub moves: u64,
+    /// Items that were removed since their time was over.
+    pub expiries: u64,
     /// The same for two runs that are the same.
     pub trace: u64,
 }
@@ -79,6 +82,8 @@ pub(crate) struct World {
     /// How the last step of maintenance ended.
     rested: Option<Maintenance>,
     containers: Vec<Contents>,
+    /// Whose partitions these are.
+    owners: BTreeMap<PartitionId, usize>,
     /// Operations whose end is not known yet, and those whose clients hung up.
     records: BTreeMap<u64, Record>,
     operations: u64,
@@ -101,12 +106,35 @@ struct Contents {
     told: BTreeMap<u8, u64>,
 }
 
-/// A change of an item; none: it was deleted.
+impl Contents {
+    /// Adds to what happened in a logical partition. Nothing happens earlier than what happened.
+    fn change(&mut self, key: u8, lsn: u64, id: u8, (n, expired): (Option<u64>, bool)) {
+        let changes = self.changes.entry(key).or_default();
+        let last = changes.iter().rfind(|change| change.id == id);
+        let previous = last.filter(|change| change.n.is_some()).map(|change| change.lsn);
+        changes.push(Changed { lsn, id, n, expired, previous });
+    }
+
+    /// Is this LSN later than all that happened in a logical partition?
+    fn check_order(&self, key: u8, lsn: u64) -> Checked {
+        match self.changes.get(&key).and_then(|changes| changes.last()) {
+            Some(last) if last.lsn >= lsn => Err(format!("LSN {lsn} is not later than {last:?}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A change of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Changed {
     lsn: u64,
     id: u8,
+    /// None: it was deleted.
     n: Option<u64>,
+    /// It was, since its time was over.
+    expired: bool,
+    /// The change of the same item before, if that left it there.
+    previous: Option<u64>,
 }
 
 #[derive(Default)]
@@ -177,6 +205,7 @@ impl World {
             step_faults: 0,
             rested: None,
             containers: Vec::new(),
+            owners: BTreeMap::new(),
             records: BTreeMap::new(),
             operations: 0,
             stamp: 0,

@@ -66,6 +66,11 @@ fn a_record_of_the_feed_lost_in_a_move_is_found() {
 }
 
 #[test]
+fn a_record_of_the_feed_copied_twice_is_found() {
+    finds(Bug::DoubleCopy);
+}
+
+#[test]
 fn an_acknowledgement_before_the_sync_is_found() {
     finds(Bug::EarlyAck);
 }
