@@ -9,6 +9,9 @@ use crate::random::Random;
 /// So many times everybody may go on before somebody is said to wait for nothing.
 const TURNS_MAX: u64 = 200_000;
 
+/// After so many rests in a row each further one is twice as long.
+const RESTS: u64 = 16;
+
 impl World {
     /// Lets everything come to its end, and checks all.
     pub(super) fn settle(&mut self) -> Checked {
@@ -17,6 +20,7 @@ impl World {
             self.restart(self.disk.trace())?;
         }
         let mut random = Random::new(self.disk.trace());
+        let mut rests = 0;
         for _ in 0..TURNS_MAX {
             let waits = self.clients.iter().any(|client| client.running.is_some());
             if self.go(random.bits())? {
@@ -28,9 +32,14 @@ impl World {
                     self.rested = None;
                     return self.check_all();
                 }
-                if !matches!(self.rested, Some(Maintenance::Busy)) {
-                    // Chores rest, and what is blocked may not be in a moment.
-                    self.clock.advance_millis(1);
+                match self.rested {
+                    Some(Maintenance::Busy) => rests = 0,
+                    // Chores rest, and what is blocked may not be in a moment. It may be long when
+                    // the step before seemed to take long, since time passed in its midst.
+                    _ => {
+                        rests += 1;
+                        self.clock.advance_millis(1 << (rests / RESTS).min(10));
+                    }
                 }
                 self.rested = None;
                 self.maintain()?;
