@@ -37,8 +37,9 @@ impl World {
             drop(turn);
             reply
         });
-        let floor = self.floor(container, &ask);
-        let record = Record::new(container, ask, self.disk.faults(), floor);
+        let since = key_of(&ask).map_or(0, |key| self.history.changes((container, key)));
+        let before = (self.floor(container, &ask), since);
+        let record = Record::new(container, ask, self.disk.faults(), before);
         self.records.insert(number, record);
         self.clients[client].running = Some(Running { number, operation, flag: Flag::raised() });
         self.go_on(client)

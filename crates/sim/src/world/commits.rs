@@ -8,6 +8,7 @@ use partita_model::{Error, ErrorKind, Value};
 
 use super::ask::{item_of, key_of, writes_of};
 use super::{Checked, World};
+use crate::isolation::Sight;
 use crate::kind::{Doc, IDS, KEYS, Kind, id_number, id_text};
 use crate::model::{Done, Item, Items, Moment, Want, apply, apply_all, lives};
 use crate::plan::Ask;
@@ -22,9 +23,13 @@ pub(super) struct Record {
     faults: u64,
     /// What others were told before it began.
     floor: u64,
+    /// Changes of its logical partition before it began.
+    since: usize,
     commits: Vec<u64>,
     /// What its commit came to.
     done: Vec<Done>,
+    /// The same for each operation of a bulk, by the id that it is about.
+    parts: BTreeMap<u8, Done>,
     /// What its procedure has to answer.
     answer: Option<Vec<Value>>,
 }
@@ -37,9 +42,14 @@ const UNKNOWN: &str = "Whether this write was done is known when";
 const PART: u64 = 1 << 63;
 
 impl Record {
-    pub(super) fn new(container: usize, ask: Ask, faults: u64, floor: u64) -> Record {
-        let (commits, done, answer) = (Vec::new(), Vec::new(), None);
-        Record { container, ask, faults, floor, commits, done, answer }
+    pub(super) fn new(
+        container: usize,
+        ask: Ask,
+        faults: u64,
+        (floor, since): (u64, usize),
+    ) -> Record {
+        let (commits, done, parts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Record { container, ask, faults, floor, since, commits, done, parts, answer: None }
     }
 }
 
@@ -113,6 +123,9 @@ impl World {
         let node = if is_whole { number } else { PART | stamp };
         self.history.committed(node, (container, key), lsn, &effect.changes);
         record.commits.push(lsn);
+        if let (Ask::Bulk { .. }, Ask::One { want, .. }) = (&record.ask, &ask) {
+            record.parts.extend(effect.done.first().map(|done| (id_of(want), done.clone())));
+        }
         record.done.extend(effect.done);
         record.answer = effect.answer.or(record.answer);
         self.records.insert(number, record);
@@ -160,7 +173,7 @@ impl World {
                 self.disk.note(served.map_or(0, |served| served.lsn.0));
                 self.check_success(client, number, &record, outcome)
             }
-            Err(error) => self.check_failure(&record, error),
+            Err(error) => self.check_failure(number, &record, error),
         }
         .map_err(|what| format!("{:?} of container {}: {what}", record.ask, record.container))?;
         if is_unknown(&reply) {
@@ -221,8 +234,7 @@ impl World {
                 let expected = self.expected_done(record, matches!(want, Want::Read(_)))?;
                 let expected = expected.first().ok_or("nothing came of it")?.clone();
                 check_item(&expected, outcome)?;
-                self.note_item(client, number, record, (*key, want), outcome);
-                Ok(())
+                self.note_item(client, number, record, (*key, want), outcome)
             }
             (Ask::Batch { key, wants }, Outcome::Batch { results }) => {
                 let is_broken = results.iter().any(|result| result.result.is_err());
@@ -232,12 +244,15 @@ impl World {
                     return Ok(());
                 }
                 check_results(&expected, results)?;
-                if !is_broken {
-                    self.note_reads(number, record, *key, wants, results);
+                match is_broken {
+                    true => Ok(()),
+                    false => self.note_reads(number, record, *key, wants, results),
                 }
-                Ok(())
             }
-            (Ask::Bulk { wants }, Outcome::Batch { results }) => check_bulk(record, wants, results),
+            (Ask::Bulk { wants }, Outcome::Batch { results }) => {
+                let is_excused = self.disk.has_failed_since(record.faults);
+                check_bulk(record, wants, results, is_excused)
+            }
             (Ask::Call { key, procedure, docs }, Outcome::ProcedureAnswer { answer }) => {
                 let is_changed = !writes_of(*procedure, docs).is_empty();
                 if is_changed == record.commits.is_empty() {
@@ -255,7 +270,7 @@ impl World {
                 let told = told.unwrap_or_default();
                 if *procedure != Procedure::Tally {
                     let reads = docs.iter().zip(&told).map(|(doc, n)| (doc.id, number_of(n)));
-                    self.history.saw(number, (record.container, *key), reads.collect());
+                    return self.saw(number, record, *key, reads.collect());
                 }
                 Ok(())
             }
@@ -276,13 +291,12 @@ impl World {
         }
     }
 
-    fn check_failure(&self, record: &Record, error: &Error) -> Checked {
+    fn check_failure(&mut self, number: u64, record: &Record, error: &Error) -> Checked {
         let is_whole = !matches!(record.ask, Ask::Clear { .. } | Ask::Bulk { .. });
         if is_whole && !record.commits.is_empty() {
             return Err(format!("it was committed, and answered with {error:?}"));
         }
-        let is_fault = matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Internal);
-        if is_fault && self.disk.has_failed_since(record.faults) {
+        if is_fault(&error.kind) && self.disk.has_failed_since(record.faults) {
             return Ok(());
         }
         match (&record.ask, &error.kind) {
@@ -296,9 +310,12 @@ impl World {
                 | ErrorKind::NotFound
                 | ErrorKind::PreconditionFailed,
             ) => Ok(()),
-            (Ask::One { .. }, kind) => {
+            (Ask::One { key, want }, kind) => {
                 let done = self.expected(record).done;
                 match done.first() {
+                    Some(Done::NotFound) if *kind == ErrorKind::NotFound => {
+                        self.saw(number, record, *key, vec![(id_of(want), None)])
+                    }
                     Some(done) if failure(kind).as_ref() == Some(done) => Ok(()),
                     done => Err(format!("fails with {error:?}, and comes to {done:?}")),
                 }
@@ -315,9 +332,10 @@ impl World {
         record: &Record,
         (key, want): (u8, &Want),
         outcome: &Outcome,
-    ) {
-        let Some(item) = item_of(outcome) else { return };
-        let Some(id) = item.get("id").and_then(Value::as_str).and_then(id_number) else { return };
+    ) -> Checked {
+        let Some(item) = item_of(outcome) else { return Ok(()) };
+        let id = item.get("id").and_then(Value::as_str).and_then(id_number);
+        let id = id.ok_or("an item without an id")?;
         if let Some(etag) = item.get("_etag").and_then(Value::as_str) {
             let place = (record.container, key, id);
             self.clients[client].etags.insert(place, etag.trim_matches('"').to_owned());
@@ -325,9 +343,21 @@ impl World {
         let read = match want {
             Want::Read(_) => item.get("n").and_then(number_of),
             Want::Patch { .. } => before(&item),
-            _ => return,
+            _ => return Ok(()),
         };
-        self.history.saw(number, (record.container, key), vec![(id, read)]);
+        self.saw(number, record, key, vec![(id, read)])
+    }
+
+    fn saw(
+        &mut self,
+        number: u64,
+        record: &Record,
+        key: u8,
+        reads: Vec<(u8, Option<u64>)>,
+    ) -> Checked {
+        let expire = self.kind(record.container).default_ttl().is_some();
+        let sight = Sight { reads, since: record.since, expire };
+        self.history.saw(number, (record.container, key), sight)
     }
 
     /// What a batch read of items that it had not written itself before.
@@ -338,7 +368,7 @@ impl World {
         key: u8,
         wants: &[Want],
         results: &[BatchResult],
-    ) {
+    ) -> Checked {
         let (mut reads, mut written) = (Vec::new(), Vec::new());
         for (want, result) in wants.iter().zip(results) {
             let item = match &result.result {
@@ -359,7 +389,7 @@ impl World {
                 Want::Delete(id, _) => written.push(*id),
             }
         }
-        self.history.saw(number, (record.container, key), reads);
+        self.saw(number, record, key, reads)
     }
 }
 
@@ -571,11 +601,39 @@ fn check_results(expected: &[Done], results: &[BatchResult]) -> Checked {
     Ok(())
 }
 
-/// What a bulk says was done was committed. Why others were not, was decided at different times.
-fn check_bulk(record: &Record, wants: &[(u8, Want)], results: &[BatchResult]) -> Checked {
-    let done = results.iter().filter(|result| result.result.is_ok()).count();
-    match wants.len() == results.len() && done == record.commits.len() {
-        true => Ok(()),
-        false => Err(format!("{} commits, answered with {results:?}", record.commits.len())),
+/// What a bulk says was done was committed as it says, and nothing else was. Why others were not,
+/// was decided at different times.
+fn check_bulk(
+    record: &Record,
+    wants: &[(u8, Want)],
+    results: &[BatchResult],
+    is_excused: bool,
+) -> Checked {
+    if wants.len() != results.len() {
+        return Err(format!("{} results", results.len()));
     }
+    for ((_, want), result) in wants.iter().zip(results) {
+        let done = record.parts.get(&id_of(want));
+        let is_right = match (&result.result, done) {
+            (Ok(_), Some(done)) => {
+                check_results(std::slice::from_ref(done), std::slice::from_ref(result))?;
+                true
+            }
+            (Err(error), None) => match &error.kind {
+                ErrorKind::RetryWith | ErrorKind::RangeMoving | ErrorKind::RangeGone => true,
+                ErrorKind::NotFound | ErrorKind::Conflict => true,
+                kind => is_fault(kind) && is_excused,
+            },
+            (Ok(_), None) | (Err(_), Some(_)) => false,
+        };
+        if !is_right {
+            return Err(format!("{want:?} comes to {done:?}, answered with {result:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Is it a failure that a fault of the store may lead to?
+fn is_fault(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Internal)
 }
