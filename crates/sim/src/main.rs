@@ -85,10 +85,16 @@ fn main() -> ExitCode {
         println!("seed {} fails: {}", failure.seed, failure.what);
     }
     match summary.failure() {
-        None => {
-            println!("sim: {}, clean", line(&summary));
-            ExitCode::SUCCESS
-        }
+        None => match summary.shortage() {
+            None => {
+                println!("sim: {}, clean", line(&summary));
+                ExitCode::SUCCESS
+            }
+            Some(what) => {
+                println!("sim: {}, FAILED: too few {what}", line(&summary));
+                ExitCode::FAILURE
+            }
+        },
         Some(failure) => {
             if !args.keep_going {
                 show(&search, failure);
@@ -137,13 +143,18 @@ fn show(search: &Search, failure: &Failure) {
 fn line(summary: &Summary) -> String {
     let total = &summary.total;
     format!(
-        "{} seeds, {} steps ({} at least), {} commits, {} answers, {} moves, {} crashes",
+        "{} seeds, {} steps ({} at least), {} commits, {} of {} operations done, {} moves ({} seen \
+         through), {} policies, {} expiries, {} crashes",
         summary.seeds,
         total.steps,
         summary.steps_min,
         total.commits,
         total.acknowledged,
+        total.asked,
         total.moves,
+        total.moved,
+        total.policies,
+        total.expiries,
         total.crashes
     )
 }

@@ -27,6 +27,7 @@ impl World {
         let ask = self.with_etags(client, container, ask.clone());
         let Some(op) = self.operation(container, &ask)? else { return Ok(()) };
         self.operations += 1;
+        self.report.asked += 1;
         let number = self.operations;
         let context = self.context(client, container, &ask);
         let database = Arc::clone(&self.database);

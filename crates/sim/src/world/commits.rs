@@ -278,6 +278,10 @@ impl World {
                 self.report.moves += 1;
                 Ok(())
             }
+            (Ask::Policy { .. }, _) => {
+                self.report.policies += 1;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

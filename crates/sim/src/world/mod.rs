@@ -10,7 +10,7 @@ mod feeds;
 mod reads;
 mod settle;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -50,13 +50,34 @@ pub struct Report {
     /// Events that happened, and futures that were polled.
     pub steps: u64,
     pub commits: u64,
+    /// Operations that were begun, and those that succeeded.
+    pub asked: u64,
     pub acknowledged: u64,
     pub crashes: u64,
+    /// Splits and merges that were begun, and those that came to their end.
     pub moves: u64,
+    pub moved: u64,
+    /// Changes of an indexing policy.
+    pub policies: u64,
     /// Items that were removed since their time was over.
     pub expiries: u64,
     /// The same for two runs that are the same.
     pub trace: u64,
+}
+
+impl Report {
+    /// Adds up what was counted.
+    pub fn add(&mut self, other: &Report) {
+        self.steps += other.steps;
+        self.commits += other.commits;
+        self.asked += other.asked;
+        self.acknowledged += other.acknowledged;
+        self.crashes += other.crashes;
+        self.moves += other.moves;
+        self.moved += other.moved;
+        self.policies += other.policies;
+        self.expiries += other.expiries;
+    }
 }
 
 /// Runs a plan.
@@ -104,6 +125,8 @@ struct Contents {
     changes: BTreeMap<u8, Vec<Changed>>,
     /// The highest LSN that somebody was told, by logical partition.
     told: BTreeMap<u8, u64>,
+    /// Its ranges at the last quiet point.
+    ranges: BTreeSet<u32>,
 }
 
 impl Contents {
@@ -241,7 +264,7 @@ impl World {
             self.containers.push(Contents { kind: Some(kind), keys, ..Contents::default() });
             self.follow_all(at, kind)?;
         }
-        Ok(())
+        self.count_moved()
     }
 
     fn kind(&self, container: usize) -> Kind {

@@ -1,5 +1,7 @@
 //! Quiet points: everything under way comes to its end, and all is compared.
 
+use std::collections::BTreeSet;
+
 use partita_engine::Maintenance;
 
 use super::{Checked, World};
@@ -52,7 +54,20 @@ impl World {
     fn check_all(&mut self) -> Checked {
         self.check_contents("at a quiet point")?;
         self.follow_to_the_end()?;
+        self.count_moved()?;
         self.history.check()
+    }
+
+    /// Looks which ranges are new: a move that ends brings one or two.
+    pub(super) fn count_moved(&mut self) -> Checked {
+        for container in 0..self.containers.len() {
+            let ranges = self.ranges(container)?.unwrap_or_default();
+            let ranges: BTreeSet<u32> = ranges.into_iter().map(|(id, _)| id).collect();
+            let known = std::mem::replace(&mut self.containers[container].ranges, ranges);
+            let has_new = self.containers[container].ranges.iter().any(|id| !known.contains(id));
+            self.report.moved += u64::from(has_new && !known.is_empty());
+        }
+        Ok(())
     }
 
     /// Everything that is stored is what the model has, and whole.
