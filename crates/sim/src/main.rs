@@ -144,7 +144,8 @@ fn line(summary: &Summary) -> String {
     let total = &summary.total;
     format!(
         "{} seeds, {} steps ({} at least), {} commits, {} of {} operations done, {} moves ({} seen \
-         through), {} policies, {} expiries, {} crashes",
+         through), {} policies, {} expiries, {} reopenings, {} crashes ({} in \
+         recoveries)",
         summary.seeds,
         total.steps,
         summary.steps_min,
@@ -155,6 +156,8 @@ fn line(summary: &Summary) -> String {
         total.moved,
         total.policies,
         total.expiries,
-        total.crashes
+        total.reopenings,
+        total.crashes,
+        total.recoveries_cut
     )
 }

@@ -68,6 +68,8 @@ impl Summary {
             ("changes of policies", total.policies, self.seeds),
             ("crashes", total.crashes, self.seeds),
             ("items that expire", total.expiries, self.seeds / 4),
+            ("reopenings", total.reopenings, self.seeds / 4),
+            ("recoveries cut off", total.recoveries_cut, 1),
         ];
         let is_short = |(_, count, floor): &&(&str, u64, u64)| count < floor;
         let is_typical = self.seeds >= SEEDS_TYPICAL && self.steps_min >= STEPS_TYPICAL;

@@ -32,6 +32,8 @@ pub(super) struct Record {
     parts: BTreeMap<u8, Done>,
     /// What its procedure has to answer.
     answer: Option<Vec<Value>>,
+    /// Nobody waits for it any more.
+    is_over: bool,
 }
 
 /// What the failure of a write says of which nobody knows yet whether it was done. All others were
@@ -49,7 +51,8 @@ impl Record {
         (floor, since): (u64, usize),
     ) -> Record {
         let (commits, done, parts) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Record { container, ask, faults, floor, since, commits, done, parts, answer: None }
+        let (answer, is_over) = (None, false);
+        Record { container, ask, faults, floor, since, commits, done, parts, answer, is_over }
     }
 }
 
@@ -72,7 +75,24 @@ impl World {
         for seen in self.disk.take_seen() {
             self.take_note(&seen)?;
         }
+        let reopenings = self.disk.reopenings();
+        if reopenings > self.reopenings {
+            // What became of the writes whose end was unknown is known now.
+            self.report.reopenings += reopenings - self.reopenings;
+            self.reopenings = reopenings;
+            self.records.retain(|_, record| !record.is_over);
+        }
+        for (container, key, id) in std::mem::take(&mut self.touched) {
+            self.look_at(container, key, id)?;
+        }
         Ok(())
+    }
+
+    /// Nobody waits for an operation any more; it may still be committed.
+    pub(super) fn end_record(&mut self, number: u64) {
+        if let Some(record) = self.records.get_mut(&number) {
+            record.is_over = true;
+        }
     }
 
     /// Brings the model up to date after a commit.
@@ -113,6 +133,7 @@ impl World {
         }
         compare_stored(items, &stored)?;
         for (id, n) in &effect.changes {
+            self.touched.insert((container, key, *id));
             if expired.remove(id).is_some() {
                 contents.change(key, lsn, *id, (None, true));
             }
@@ -176,8 +197,8 @@ impl World {
             Err(error) => self.check_failure(number, &record, error),
         }
         .map_err(|what| format!("{:?} of container {}: {what}", record.ask, record.container))?;
-        if is_unknown(&reply) {
-            self.records.insert(number, record);
+        if is_unknown(&reply) && self.disk.is_poisoned() {
+            self.records.insert(number, Record { is_over: true, ..record });
         }
         Ok(())
     }
@@ -239,6 +260,9 @@ impl World {
             (Ask::Batch { key, wants }, Outcome::Batch { results }) => {
                 let is_broken = results.iter().any(|result| result.result.is_err());
                 let reads = wants.iter().all(|want| matches!(want, Want::Read(_)));
+                if is_partly_unknown(results) {
+                    return Ok(());
+                }
                 let expected = self.expected_done(record, is_broken || reads)?;
                 if is_broken && self.disk.has_failed_since(record.faults) {
                     return Ok(());
@@ -297,8 +321,13 @@ impl World {
 
     fn check_failure(&mut self, number: u64, record: &Record, error: &Error) -> Checked {
         let is_whole = !matches!(record.ask, Ask::Clear { .. } | Ask::Bulk { .. });
-        if is_whole && !record.commits.is_empty() {
+        if is_whole && !record.commits.is_empty() && !says_unknown(error) {
             return Err(format!("it was committed, and answered with {error:?}"));
+        }
+        let frees =
+            matches!(record.ask, Ask::Clear { .. } | Ask::One { want: Want::Delete(..), .. });
+        if frees && error.kind == ErrorKind::DiskFull {
+            return Err(format!("frees space, and fails with {error:?}"));
         }
         if is_fault(&error.kind) && self.disk.has_failed_since(record.faults) {
             return Ok(());
@@ -399,14 +428,19 @@ impl World {
 
 /// Does nobody know yet whether all of it was done?
 fn is_unknown(reply: &Reply) -> bool {
-    let says_so = |error: &Error| error.message.contains(UNKNOWN);
     match &reply.result {
-        Err(error) => says_so(error),
-        Ok(Outcome::Batch { results }) => {
-            results.iter().any(|result| result.result.as_ref().is_err_and(says_so))
-        }
+        Err(error) => says_unknown(error),
+        Ok(Outcome::Batch { results }) => is_partly_unknown(results),
         Ok(_) => false,
     }
+}
+
+fn is_partly_unknown(results: &[BatchResult]) -> bool {
+    results.iter().any(|result| result.result.as_ref().is_err_and(says_unknown))
+}
+
+fn says_unknown(error: &Error) -> bool {
+    error.message.contains(UNKNOWN)
 }
 
 fn number_of(value: &Value) -> Option<u64> {
@@ -628,7 +662,8 @@ fn check_bulk(
                 ErrorKind::NotFound | ErrorKind::Conflict => true,
                 kind => is_fault(kind) && is_excused,
             },
-            (Ok(_), None) | (Err(_), Some(_)) => false,
+            (Err(error), Some(_)) => says_unknown(error),
+            (Ok(_), None) => false,
         };
         if !is_right {
             return Err(format!("{want:?} comes to {done:?}, answered with {result:?}"));
@@ -639,5 +674,5 @@ fn check_bulk(
 
 /// Is it a failure that a fault of the store may lead to?
 fn is_fault(kind: &ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Unavailable | ErrorKind::Internal)
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Internal | ErrorKind::DiskFull)
 }

@@ -35,7 +35,7 @@ use crate::model::Items;
 use crate::plan::{Event, Plan, Setup};
 use crate::random::Random;
 use crate::scripts::{Closures, Procedure};
-use crate::store::{Actor, Disk, StoreSettings};
+use crate::store::{Actor, Disk, StoreSettings, Strike};
 
 /// What went wrong.
 pub type Violation = String;
@@ -61,6 +61,10 @@ pub struct Report {
     pub policies: u64,
     /// Items that were removed since their time was over.
     pub expiries: u64,
+    /// Failed writes that the process lived through.
+    pub reopenings: u64,
+    /// Crashes in the middle of the recovery from one.
+    pub recoveries_cut: u64,
     /// The same for two runs that are the same.
     pub trace: u64,
 }
@@ -77,6 +81,8 @@ impl Report {
         self.moved += other.moved;
         self.policies += other.policies;
         self.expiries += other.expiries;
+        self.reopenings += other.reopenings;
+        self.recoveries_cut += other.recoveries_cut;
     }
 }
 
@@ -108,8 +114,12 @@ pub(crate) struct World {
     /// Operations whose end is not known yet, and those whose clients hung up.
     records: BTreeMap<u64, Record>,
     operations: u64,
-    /// Commits of clients so far.
+    /// Commits so far.
     stamp: u64,
+    /// Items that were changed since they were looked at: container, key, id.
+    touched: BTreeSet<(usize, u8, u8)>,
+    /// How often the store had been opened again when it was looked.
+    reopenings: u64,
     groups: Vec<Group>,
     cursors: Vec<Cursor>,
     history: History,
@@ -232,6 +242,8 @@ impl World {
             records: BTreeMap::new(),
             operations: 0,
             stamp: 0,
+            touched: BTreeSet::new(),
+            reopenings: 0,
             groups: Vec::new(),
             cursors: Vec::new(),
             history: History::default(),
@@ -306,7 +318,9 @@ impl World {
             Event::Clock { millis } => self.clock.advance_millis(*millis),
             Event::HangUp { client } => {
                 let client = usize::from(*client) % self.clients.len();
-                self.clients[client].running = None;
+                if let Some(running) = self.clients[client].running.take() {
+                    self.end_record(running.number);
+                }
             }
             Event::Query { container, key, page } => {
                 let container = usize::from(*container) % self.containers.len();
@@ -318,9 +332,10 @@ impl World {
                 self.follow(group, usize::from(*member), usize::from(*items))?;
             }
             Event::Crash { salt } => self.restart(*salt)?,
-            Event::CrashAt { writes, lands } => {
-                self.disk.crash_at(u64::from(*writes), *lands);
+            Event::StrikeAt { writes, strike } => {
+                self.disk.strike_at(u64::from(*writes), *strike);
             }
+            Event::Fill { batches } => self.disk.fill(u64::from(*batches)),
             Event::FailRead { reads } => self.disk.fail_read(u64::from(*reads)),
             Event::Refuse => self.disk.refuse(),
             Event::Poison => self.disk.poison(),
@@ -410,8 +425,32 @@ impl World {
                 self.go_on(client)?;
             }
         }
-        self.report.crashes += 1;
         let mut random = Random::new(salt);
+        self.crash(&mut random)?;
+        self.records.clear();
+        if random.one_in(4) {
+            let strike = Strike { fails: false, lands: random.one_in(2) };
+            self.disk.strike_at(1 + random.below(2) as u64, strike);
+        }
+        self.database = loop {
+            match open(&self.setup, &self.disk, &self.clock) {
+                Ok(database) => break database,
+                Err(_) if self.disk.is_down() => {
+                    self.report.recoveries_cut += 1;
+                    self.crash(&mut random)?;
+                }
+                Err(what) => return Err(what),
+            }
+        };
+        self.disk.calm();
+        self.disk.take_seen();
+        self.touched.clear();
+        self.disk.hurry(false);
+        self.check_contents("after a restart")
+    }
+
+    fn crash(&mut self, random: &mut Random) -> Checked {
+        self.report.crashes += 1;
         let survivors = self.disk.crash(|waiting| match random.below(3) {
             0 => 0,
             1 => waiting,
@@ -419,14 +458,7 @@ impl World {
         });
         self.clients.iter_mut().for_each(|client| client.running = None);
         self.maintenance = None;
-        for seen in survivors {
-            self.take_note(&seen)?;
-        }
-        self.records.clear();
-        self.database = open(&self.setup, &self.disk, &self.clock)?;
-        self.disk.take_seen();
-        self.disk.hurry(false);
-        self.check_contents("after a restart")
+        survivors.iter().try_for_each(|seen| self.take_note(seen))
     }
 
     fn finish(mut self) -> Result<Report, Violation> {

@@ -18,7 +18,9 @@ impl World {
     /// Lets everything come to its end, and checks all.
     pub(super) fn settle(&mut self) -> Checked {
         self.disk.calm();
-        if self.disk.is_down() || self.disk.is_poisoned() {
+        // After a failed write another process opens the store, or the same one goes on.
+        let restarts = self.disk.is_poisoned() && self.disk.trace().is_multiple_of(2);
+        if self.disk.is_down() || restarts {
             self.restart(self.disk.trace())?;
         }
         let mut random = Random::new(self.disk.trace());
