@@ -17,7 +17,7 @@ pub enum Kind {
     Unique,
     /// The feed keeps all versions.
     Versions,
-    /// The same, and items expire.
+    /// The same, not for long, and items expire.
     ExpiringVersions,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
             }
             Kind::ExpiringVersions => {
                 r#""partitionKey":{"paths":["/pk","/sub"],"kind":"MultiHash","version":2},
-                "changeFeedPolicy":{"retentionDuration":1000},"defaultTtl":15"#
+                "changeFeedPolicy":{"retentionDuration":1},"defaultTtl":15"#
             }
         }
     }
@@ -54,6 +54,11 @@ impl Kind {
             Kind::ExpiringVersions => Some(15),
             Kind::Plain | Kind::Hierarchical | Kind::Versions => None,
         }
+    }
+
+    /// For how many seconds the feed keeps all versions, if that is shorter than a run.
+    pub fn retention_seconds(self) -> Option<u64> {
+        (self == Kind::ExpiringVersions).then_some(60)
     }
 
     pub fn is_unique(self) -> bool {

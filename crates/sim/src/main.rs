@@ -144,7 +144,7 @@ fn line(summary: &Summary) -> String {
     let total = &summary.total;
     format!(
         "{} seeds, {} steps ({} at least), {} commits, {} of {} operations done, {} moves ({} seen \
-         through), {} policies, {} expiries, {} reopenings, {} crashes ({} in \
+         through), {} policies, {} expiries, {} latecomers, {} reopenings, {} crashes ({} in \
          recoveries)",
         summary.seeds,
         total.steps,
@@ -156,6 +156,7 @@ fn line(summary: &Summary) -> String {
         total.moved,
         total.policies,
         total.expiries,
+        total.latecomers,
         total.reopenings,
         total.crashes,
         total.recoveries_cut

@@ -68,6 +68,7 @@ impl Summary {
             ("changes of policies", total.policies, self.seeds),
             ("crashes", total.crashes, self.seeds),
             ("items that expire", total.expiries, self.seeds / 4),
+            ("readers who come too late", total.latecomers, self.seeds / 20),
             ("reopenings", total.reopenings, self.seeds / 4),
             ("recoveries cut off", total.recoveries_cut, 1),
         ];

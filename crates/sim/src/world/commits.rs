@@ -123,6 +123,7 @@ impl World {
         let at = Moment { seconds: seen.submitted, lsn, stamp, etags };
         let contents = &mut self.containers[container];
         contents.check_order(key, lsn).map_err(|what| format!("{ask:?}: {what}"))?;
+        contents.ages.push((stamp, seen.submitted));
         let items = contents.keys.entry(key).or_default();
         let mut expired = items.clone();
         expired.retain(|_, item| !lives(kind, item, at.seconds));
@@ -173,6 +174,7 @@ impl World {
             }
             contents.change(key, lsn, id, (None, true));
             self.stamp += 1;
+            contents.ages.push((self.stamp, seen.submitted));
             let node = PART | self.stamp;
             self.history.committed(node, (container, key), lsn, &[(id, None)]);
         }

@@ -61,6 +61,8 @@ pub struct Report {
     pub policies: u64,
     /// Items that were removed since their time was over.
     pub expiries: u64,
+    /// Readers of all versions who came too late.
+    pub latecomers: u64,
     /// Failed writes that the process lived through.
     pub reopenings: u64,
     /// Crashes in the middle of the recovery from one.
@@ -81,6 +83,7 @@ impl Report {
         self.moved += other.moved;
         self.policies += other.policies;
         self.expiries += other.expiries;
+        self.latecomers += other.latecomers;
         self.reopenings += other.reopenings;
         self.recoveries_cut += other.recoveries_cut;
     }
@@ -135,6 +138,10 @@ struct Contents {
     changes: BTreeMap<u8, Vec<Changed>>,
     /// The highest LSN that somebody was told, by logical partition.
     told: BTreeMap<u8, u64>,
+    /// Which commits changed it, and when they were submitted, in Unix seconds.
+    ages: Vec<(u64, u64)>,
+    /// Partitions of it were merged, or are about to be.
+    has_merged: bool,
     /// Its ranges at the last quiet point.
     ranges: BTreeSet<u32>,
 }
