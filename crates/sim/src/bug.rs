@@ -10,6 +10,8 @@ pub enum Bug {
     FenceLeak,
     /// A move loses records of the feed when it copies.
     LostCopy,
+    /// A move copies records of the feed twice.
+    DoubleCopy,
     /// A commit is acknowledged before it is synced.
     EarlyAck,
     /// Writes do not expect that a unique key is still free.

@@ -6,6 +6,10 @@
 //! who read a version comes before who replaced that. A cycle is an anomaly. That the order is also
 //! that of real time, and of each session, is looked at when operations are answered
 //! (`world/commits.rs`).
+//!
+//! Who finds no item sees no version that tells which of its absences it was: before it was first
+//! written, or after one of its removals. Of those that were there since the operation began it is
+//! known if there was just one, which is nearly always.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -23,7 +27,28 @@ struct Log {
     /// Changes in the order of commits: LSN, operation, item, version.
     writes: Vec<(u64, u64, u8, Option<u64>)>,
     /// Operation, item, version.
-    reads: Vec<(u64, u8, Option<u64>)>,
+    reads: Vec<(u64, u8, u64)>,
+    absences: Vec<Absence>,
+}
+
+/// An operation found no item.
+#[derive(Debug)]
+struct Absence {
+    operation: u64,
+    id: u8,
+    /// After how many of the changes of its logical partition the item had gone, or not yet come.
+    after: usize,
+}
+
+/// What an operation saw.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// Items with their versions; none: there was no item.
+    pub reads: Vec<(u8, Option<u64>)>,
+    /// How many changes the logical partition had seen when it began.
+    pub since: usize,
+    /// Items may also have been gone since their time was over.
+    pub expire: bool,
 }
 
 impl History {
@@ -39,12 +64,31 @@ impl History {
         writes.extend(changes.iter().map(|(id, n)| (lsn, operation, *id, *n)));
     }
 
-    /// An operation read these versions; none: there was no item.
-    pub fn saw(&mut self, operation: u64, home: Home, reads: Vec<(u8, Option<u64>)>) {
+    /// How many changes a logical partition has seen.
+    pub fn changes(&self, home: Home) -> usize {
+        self.homes.get(&home).map_or(0, |log| log.writes.len())
+    }
+
+    /// An operation that is over saw this. Error: an item was there all the time, and not seen.
+    pub fn saw(&mut self, operation: u64, home: Home, sight: Sight) -> Result<(), String> {
         let log = self.homes.entry(home).or_default();
-        // That there was no item may mean that it was deleted, or that its time was over.
-        let reads = reads.into_iter().filter(|(_, n)| n.is_some());
-        log.reads.extend(reads.map(|(id, n)| (operation, id, n)));
+        for (id, n) in sight.reads {
+            if let Some(n) = n {
+                log.reads.push((operation, id, n));
+                continue;
+            }
+            let (absences, was_there) = log.absences_of(operation, id, sight.since);
+            match absences[..] {
+                [after] if !(was_there && sight.expire) => {
+                    log.absences.push(Absence { operation, id, after });
+                }
+                [] if !sight.expire => {
+                    return Err(format!("operation {operation} did not see item {id}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Is there an order in which all of it could have happened?
@@ -63,6 +107,19 @@ impl Log {
             None => Ok(()),
             Some(cycle) => Err(format!("no order of operations explains what they saw: {cycle:?}")),
         }
+    }
+
+    /// Since a moment: after which changes by others an item was not there, and was it there after
+    /// any?
+    fn absences_of(&self, operation: u64, id: u8, since: usize) -> (Vec<usize>, bool) {
+        let changes = self.writes.iter().enumerate().filter(|(_, (.., of, _))| *of == id);
+        let before = changes.clone().rfind(|(at, _)| *at < since);
+        let first = before.map_or((0, None), |(at, (.., n))| (at + 1, *n));
+        let others = changes.filter(|(at, (_, by, ..))| *at >= since && *by != operation);
+        let states = others.map(|(at, (.., n))| (at + 1, *n));
+        let (there, absent): (Vec<_>, Vec<_>) =
+            [first].into_iter().chain(states).partition(|(_, n)| n.is_some());
+        (absent.into_iter().map(|(after, _)| after).collect(), !there.is_empty())
     }
 
     fn edges(&self) -> Result<BTreeMap<u64, BTreeSet<u64>>, String> {
@@ -88,8 +145,17 @@ impl Log {
                 writers.insert((id, n), (operation, None));
             }
         }
+        for Absence { operation, id, after } in &self.absences {
+            let is_of = |(_, _, of, _): &&(u64, u64, u8, Option<u64>)| of == id;
+            let (before, later) = self.writes.split_at(*after);
+            if let Some((_, remover, ..)) = before.iter().rfind(is_of) {
+                add(*remover, *operation);
+            }
+            if let Some((_, creator, ..)) = later.iter().find(is_of) {
+                add(*operation, *creator);
+            }
+        }
         for (operation, id, n) in &self.reads {
-            let Some(n) = n else { continue };
             let Some((writer, replaced)) = writers.get(&(*id, *n)) else {
                 return Err(format!("operation {operation} saw version {n} that nobody wrote"));
             };
@@ -132,6 +198,7 @@ fn successors(edges: &BTreeMap<u64, BTreeSet<u64>>, node: u64) -> Vec<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 mod tests {
     use super::*;
 
@@ -143,7 +210,8 @@ mod tests {
             history.committed(*operation, HOME, at as u64 / 2 + 1, &[(*id, Some(*n))]);
         }
         for (operation, id, n) in reads {
-            history.saw(*operation, HOME, vec![(*id, Some(*n))]);
+            let sight = Sight { reads: vec![(*id, Some(*n))], ..Sight::default() };
+            history.saw(*operation, HOME, sight).unwrap();
         }
         history
     }
@@ -171,6 +239,36 @@ mod tests {
     fn write_skew_is_one() {
         let writes = [(1, 0, 10), (1, 1, 11), (2, 0, 20), (3, 1, 31)];
         assert!(history(&writes, &[(2, 1, 11), (3, 0, 10)]).check().is_err());
+    }
+
+    /// Two operations look for two items that are not there since `since`, and each creates one.
+    fn skewed(since: usize) -> History {
+        let mut history = history(&[(7, 0, 1), (7, 1, 2)], &[]);
+        history.committed(8, HOME, 2, &[(0, None), (1, None)]);
+        for (operation, id) in [(2, 0), (3, 1)] {
+            history.committed(operation, HOME, operation + 10, &[(id, Some(operation))]);
+        }
+        for (operation, id) in [(2, 1), (3, 0)] {
+            let sight = Sight { reads: vec![(id, None)], since, expire: false };
+            history.saw(operation, HOME, sight).unwrap();
+        }
+        history
+    }
+
+    #[test]
+    fn write_skew_of_items_that_are_not_there_is_one() {
+        assert!(skewed(4).check().is_err());
+        assert_eq!(skewed(0).check(), Ok(()), "it may have been before they were first written");
+    }
+
+    #[test]
+    fn not_to_see_what_was_there_all_the_time_is_one() {
+        let mut history = history(&[(1, 0, 10), (2, 0, 20)], &[]);
+        let sight = |since, expire| Sight { reads: vec![(0, None)], since, expire };
+        assert!(history.saw(3, HOME, sight(1, false)).is_err());
+        assert_eq!(history.saw(3, HOME, sight(0, false)), Ok(()));
+        assert_eq!(history.saw(3, HOME, sight(1, true)), Ok(()), "its time may have been over");
+        assert_eq!(history.check(), Ok(()));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum Kind {
     Unique,
     /// The feed keeps all versions.
     Versions,
-    /// The same, and items expire.
+    /// The same, not for long, and items expire.
     ExpiringVersions,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
             }
             Kind::ExpiringVersions => {
                 r#""partitionKey":{"paths":["/pk","/sub"],"kind":"MultiHash","version":2},
-                "changeFeedPolicy":{"retentionDuration":1000},"defaultTtl":15"#
+                "changeFeedPolicy":{"retentionDuration":1},"defaultTtl":15"#
             }
         }
     }
@@ -54,6 +54,11 @@ impl Kind {
             Kind::ExpiringVersions => Some(15),
             Kind::Plain | Kind::Hierarchical | Kind::Versions => None,
         }
+    }
+
+    /// For how many seconds the feed keeps all versions, if that is shorter than a run.
+    pub fn retention_seconds(self) -> Option<u64> {
+        (self == Kind::ExpiringVersions).then_some(60)
     }
 
     pub fn is_unique(self) -> bool {
@@ -78,6 +83,20 @@ impl Kind {
 
     pub fn key(self, key: u8) -> PartitionKeyHeader {
         PartitionKeyHeader::parse(&self.key_json(key)).expect("it is a list of strings")
+    }
+
+    /// Is this the key of an item of that logical partition?
+    pub fn is_key_of(self, key: u8, item_key: &[u8]) -> bool {
+        let parts = match self.is_hierarchical() {
+            true => vec![format!("p{}\0", key / 3), format!("s{}\0", key % 3)],
+            false => vec![format!("p{key}\0")],
+        };
+        // Each part of a partition key has its sort before it, and an end.
+        let holds = |part: &String| {
+            let part = [&[8], part.as_bytes()].concat();
+            item_key.windows(part.len()).any(|here| here == part)
+        };
+        parts.iter().all(holds)
     }
 
     /// Which logical partition a document belongs to.

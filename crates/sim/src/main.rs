@@ -85,10 +85,16 @@ fn main() -> ExitCode {
         println!("seed {} fails: {}", failure.seed, failure.what);
     }
     match summary.failure() {
-        None => {
-            println!("sim: {}, clean", line(&summary));
-            ExitCode::SUCCESS
-        }
+        None => match summary.shortage() {
+            None => {
+                println!("sim: {}, clean", line(&summary));
+                ExitCode::SUCCESS
+            }
+            Some(what) => {
+                println!("sim: {}, FAILED: too few {what}", line(&summary));
+                ExitCode::FAILURE
+            }
+        },
         Some(failure) => {
             if !args.keep_going {
                 show(&search, failure);
@@ -104,9 +110,15 @@ fn find_bugs(args: &Args) -> ExitCode {
     for bug in Bug::value_variants() {
         let search = Search { bug: Some(*bug), ..args.search() };
         let summary = search.run(&|| false);
-        is_found &= summary.failure().is_some();
-        match summary.failure() {
-            Some(Failure { seed, what }) => println!("sim: {bug:?} found by seed {seed}: {what}"),
+        let found = summary.failure().map(|failure| (failure, search.blames_bug(failure)));
+        is_found &= found.as_ref().is_some_and(|(_, blamed)| blamed.is_ok());
+        match found {
+            Some((Failure { seed, what }, Ok(()))) => {
+                println!("sim: {bug:?} found by seed {seed}: {what}");
+            }
+            Some((Failure { seed, .. }, Err(what))) => {
+                println!("sim: {bug:?} NOT found: seed {seed} fails without it, too: {what}");
+            }
             None => println!("sim: {bug:?} NOT found: {}", line(&summary)),
         }
     }
@@ -131,13 +143,22 @@ fn show(search: &Search, failure: &Failure) {
 fn line(summary: &Summary) -> String {
     let total = &summary.total;
     format!(
-        "{} seeds, {} steps ({} at least), {} commits, {} answers, {} moves, {} crashes",
+        "{} seeds, {} steps ({} at least), {} commits, {} of {} operations done, {} moves ({} seen \
+         through), {} policies, {} expiries, {} latecomers, {} reopenings, {} crashes ({} in \
+         recoveries)",
         summary.seeds,
         total.steps,
         summary.steps_min,
         total.commits,
         total.acknowledged,
+        total.asked,
         total.moves,
-        total.crashes
+        total.moved,
+        total.policies,
+        total.expiries,
+        total.latecomers,
+        total.reopenings,
+        total.crashes,
+        total.recoveries_cut
     )
 }

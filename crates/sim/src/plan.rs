@@ -10,6 +10,7 @@ use crate::kind::{Doc, IDS, KEYS, Kind};
 use crate::model::Want;
 use crate::random::Random;
 use crate::scripts::Procedure;
+use crate::store::Strike;
 
 /// How a run is set up.
 #[derive(Clone, Debug)]
@@ -79,15 +80,19 @@ pub enum Event {
     Crash {
         salt: u64,
     },
-    /// The store crashes at a write that is still to come.
-    CrashAt {
+    /// The store crashes, or fails, at a write that is still to come.
+    StrikeAt {
         writes: u8,
-        lands: bool,
+        strike: Strike,
     },
     FailRead {
         reads: u8,
     },
     Refuse,
+    /// There is no room for so many batches.
+    Fill {
+        batches: u8,
+    },
     Poison,
     /// Everything under way ends, and all is checked.
     Quiet,
@@ -164,7 +169,7 @@ struct Draw {
 
 impl Draw {
     fn new(mut random: Random) -> Draw {
-        let mut weights = vec![300, 600, 120, 40, 6, 8, 10, 60, 3, 3, 3, 3, 1, 2];
+        let mut weights = vec![300, 600, 120, 40, 6, 8, 10, 60, 3, 4, 3, 3, 1, 2, 2];
         for weight in weights.iter_mut().skip(3) {
             match random.below(4) {
                 0 => *weight = 0,
@@ -205,11 +210,15 @@ impl Draw {
                 Event::Follow { group, member, items: 1 + random.small(4) }
             }
             8 => Event::Crash { salt: random.bits() },
-            9 => Event::CrashAt { writes: 1 + random.small(12), lands: random.one_in(2) },
+            9 => {
+                let (fails, lands) = (random.one_in(2), random.one_in(2));
+                Event::StrikeAt { writes: 1 + random.small(12), strike: Strike { fails, lands } }
+            }
             10 => Event::FailRead { reads: 1 + random.small(60) },
             11 => Event::Refuse,
             12 => Event::Poison,
-            _ => Event::Quiet,
+            13 => Event::Quiet,
+            _ => Event::Fill { batches: 1 + random.small(8) },
         }
     }
 

@@ -51,6 +51,34 @@ impl Summary {
     }
 }
 
+/// So many seeds of so many steps are expected to do something of everything.
+const SEEDS_TYPICAL: u64 = 200;
+const STEPS_TYPICAL: u64 = 1_500;
+
+impl Summary {
+    /// What was done too little of for the seeds to mean much, if there is such. Some answers are
+    /// always right, such as that something is to be tried again: not most of them.
+    pub fn shortage(&self) -> Option<String> {
+        let total = &self.total;
+        let floors = [
+            ("commits", total.commits, 20 * self.seeds),
+            ("answers", total.acknowledged, total.asked / 2),
+            ("moves that begin", total.moves, self.seeds),
+            ("moves that end", total.moved, self.seeds / 4),
+            ("changes of policies", total.policies, self.seeds),
+            ("crashes", total.crashes, self.seeds),
+            ("items that expire", total.expiries, self.seeds / 4),
+            ("readers who come too late", total.latecomers, self.seeds / 20),
+            ("reopenings", total.reopenings, self.seeds / 4),
+            ("recoveries cut off", total.recoveries_cut, 1),
+        ];
+        let is_short = |(_, count, floor): &&(&str, u64, u64)| count < floor;
+        let is_typical = self.seeds >= SEEDS_TYPICAL && self.steps_min >= STEPS_TYPICAL;
+        let short = floors.iter().find(is_short).filter(|_| is_typical);
+        short.map(|(what, count, floor)| format!("{count} {what}, at least {floor} are expected"))
+    }
+}
+
 thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -100,6 +128,11 @@ impl Search {
         summary.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Is the mistake that was put in what a seed fails for? Error: it fails without it, too.
+    pub fn blames_bug(&self, failure: &Failure) -> Result<(), Violation> {
+        run_safely(&Plan::new(failure.seed, self.steps), None).map(drop)
+    }
+
     /// The shortest plan found for a seed that fails, and how that fails.
     pub fn shorten(&self, failure: &Failure) -> (Plan, Violation) {
         let plan = Plan::new(failure.seed, self.steps);
@@ -127,12 +160,7 @@ impl Summary {
         self.seeds += 1;
         match result {
             Ok(report) => {
-                let total = &mut self.total;
-                total.steps += report.steps;
-                total.commits += report.commits;
-                total.acknowledged += report.acknowledged;
-                total.crashes += report.crashes;
-                total.moves += report.moves;
+                self.total.add(&report);
                 let is_first = self.steps_min == 0;
                 self.steps_min =
                     if is_first { report.steps } else { self.steps_min.min(report.steps) };

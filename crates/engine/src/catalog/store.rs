@@ -79,6 +79,8 @@ pub(crate) struct CatalogStore {
     ids: Mutex<IdBlock>,
     /// Containers as they were before they were changed, as long as an operation holds them.
     replaced: Mutex<Vec<Weak<Container>>>,
+    /// Records that changed when they could not be read.
+    unread: Mutex<Vec<RecordKey>>,
     secret: Vec<u8>,
 }
 
@@ -130,6 +132,7 @@ impl CatalogStore {
             refreshing: Mutex::new(()),
             ids: Mutex::new(IdBlock { next: used + 1, reserved_until: used + 1 }),
             replaced: Mutex::default(),
+            unread: Mutex::default(),
             secret,
         })
     }
@@ -152,7 +155,8 @@ impl CatalogStore {
             self.refresh(&changes.touched).map_err(|error| match error.kind {
                 // The store failed meanwhile: all of the copy is read when it is open again.
                 ErrorKind::Unavailable => StorageError::Poisoned(error.to_string()),
-                _ => StorageError::Corrupt(error.to_string()),
+                ErrorKind::Corrupt => StorageError::Corrupt(error.to_string()),
+                _ => StorageError::Io(error.to_string()),
             })?;
         }
         committed.map(|_| ())
@@ -236,8 +240,23 @@ impl CatalogStore {
         Some(taken)
     }
 
+    /// Reads what changed when it could not be read, if there is such.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        let is_through = lock(&self.unread).is_empty();
+        if is_through { Ok(()) } else { self.refresh(&[]) }
+    }
+
+    /// Brings the copy up to date with these records, and with those that could not be read before.
     fn refresh(&self, touched: &[RecordKey]) -> Result<()> {
         let _order = lock(&self.refreshing);
+        let mut keys = lock(&self.unread).clone();
+        keys.extend(touched.iter().filter(|key| !keys.contains(key)).cloned().collect::<Vec<_>>());
+        let read = self.read_records(&keys);
+        *lock(&self.unread) = if read.is_ok() { Vec::new() } else { keys };
+        read
+    }
+
+    fn read_records(&self, touched: &[RecordKey]) -> Result<()> {
         let snapshot = self.store.snapshot(CATALOG)?;
         let mut copy = Catalog::clone(&self.current.load());
         for key in touched {
@@ -284,6 +303,7 @@ impl CatalogStore {
         }
         self.budgets.assign(self.clock.monotonic_nanos(), &copy, copy.all_containers());
         self.current.store(Arc::new(copy));
+        lock(&self.unread).clear();
         Ok(unknown)
     }
 

@@ -194,7 +194,12 @@ impl Transition<'_> {
         for key in after {
             match view.get(Space::Index, &key)? {
                 None => batch.expect_absent(Space::Index, key.clone()),
-                Some(claim) if claim.value == self.from.item_key && !self.moves() => continue,
+                Some(claim) if claim.value == self.from.item_key && !self.moves() => {
+                    // Was its time over, another item may take the claim at this moment, and
+                    // leaves the item itself as it is.
+                    batch.expect_unchanged(Space::Index, key, claim.lsn);
+                    continue;
+                }
                 Some(claim) => {
                     if claim.value != self.from.item_key {
                         // The owner may be written anew meanwhile, and keeps its claim by that.

@@ -128,6 +128,7 @@ impl Database {
 
     async fn take_step(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
         let is_decided = !self.note_left_commits();
+        self.catalog.catch_up()?;
         if self.store.is_full() {
             return self.make_room(budget, is_decided).await;
         }

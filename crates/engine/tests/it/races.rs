@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{self, Waker};
 
 use partita_engine::{
-    BatchMode, Context, Existing, Maintenance, MaintenanceBudget, Op, Reply, Scope,
+    BatchMode, ContainerPath, Context, Existing, Maintenance, MaintenanceBudget, Op, Reply, Scope,
 };
 use partita_model::{ErrorKind, Lsn, PartitionKeyHeader, Value};
 use partita_storage::{
-    Batch, MemoryStore, PartitionId, Result, Snapshot, Status, Store, Ticket, TicketSetter,
+    Batch, MemoryStore, PartitionId, Result, Snapshot, Status, StorageError, Store, Ticket,
+    TicketSetter,
 };
 
 use crate::batches::{atomic, create, delete, patch, read, summary};
@@ -27,6 +29,8 @@ struct Meddled {
     meddle: Mutex<Option<Meddle>>,
     /// If there are some, answers to batches wait here.
     held: Mutex<Option<Vec<(TicketSetter, Ticket)>>>,
+    /// The next read fails.
+    fails_read: Arc<AtomicBool>,
 }
 
 impl Meddled {
@@ -56,7 +60,10 @@ impl Store for Meddled {
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>> {
-        self.store.snapshot(partition)
+        match self.fails_read.swap(false, Ordering::AcqRel) {
+            true => Err(StorageError::Io("a read was made to fail".to_owned())),
+            false => self.store.snapshot(partition),
+        }
     }
 
     fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket {
@@ -98,8 +105,8 @@ struct Race {
 impl Race {
     fn new(fields: &str, items: &[&str]) -> Race {
         let inner = Arc::new(MemoryStore::new());
-        let (meddle, held) = (Mutex::new(None), Mutex::new(None));
-        let store = Arc::new(Meddled { store: Arc::clone(&inner), meddle, held });
+        let (meddle, held, fails_read) = (Mutex::new(None), Mutex::new(None), Arc::default());
+        let store = Arc::new(Meddled { store: Arc::clone(&inner), meddle, held, fails_read });
         let bench = Bench::on(Arc::clone(&store) as _, 1);
         bench.make_container(400, &format!("{KEY_PK}{fields}"));
         for item in items {
@@ -198,6 +205,42 @@ fn an_expired_item_that_comes_back_keeps_its_unique_key() {
         }
         race.bench.assert_whole();
     }
+}
+
+#[test]
+fn an_expired_item_whose_unique_key_another_one_took_does_not_come_back_with_it() {
+    let fields = r#","defaultTtl":5,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/n"]}]}"#;
+    for in_a_batch in [false, true] {
+        let race = Race::new(fields, &[X]);
+        race.bench.clock.advance_millis(10_000);
+        race.rival.clock.advance_millis(10_000);
+        race.meddle(|rival| {
+            rival.create(Y).result.unwrap();
+            false
+        });
+        match in_a_batch {
+            false => assert_eq!(error(&race.bench.create(X)), ErrorKind::Conflict),
+            true => assert_eq!(summary(&atomic(&race.bench, KEY, vec![create(X)])), "c"),
+        }
+        race.bench.assert_whole();
+    }
+}
+
+#[test]
+fn a_change_of_the_catalog_that_could_not_be_read_is_known_a_moment_later() {
+    let race = Race::new("", &[]);
+    let fails_read = Arc::clone(&race.store.fails_read);
+    race.meddle(move |_| {
+        fails_read.store(true, Ordering::Release);
+        false
+    });
+    let made = race.bench.create_container("other", 400, KEY_PK);
+    assert_eq!(error(&made), ErrorKind::Internal, "nothing is damaged");
+    let other = ContainerPath { database: "db".into(), container: "other".into() };
+    race.bench.settle();
+    let found = race.bench.run(Op::ReadContainer { container: other, condition: None });
+    found.result.unwrap();
+    race.bench.assert_whole();
 }
 
 #[test]

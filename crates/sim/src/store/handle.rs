@@ -7,7 +7,8 @@ use partita_storage::{
 };
 
 use super::data::Partition;
-use super::{Disk, Fate, State, poisoned};
+use super::faults::{poisoned, stopped};
+use super::{Disk, State};
 
 /// A disk that is open.
 pub struct SimStore {
@@ -30,15 +31,15 @@ impl SimStore {
     fn write(&self, write: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
         let mut state = self.state()?;
         if state.poisoned.is_some() {
-            return Err(poisoned());
+            return Err(stopped());
         }
         match state.begin_write() {
             Ok(()) => write(&mut state),
-            Err(fate) => {
-                if fate == Fate::Lands {
+            Err(strike) => {
+                if strike.lands {
                     write(&mut state)?;
                 }
-                Err(StorageError::Closed)
+                Err(if strike.fails { poisoned() } else { StorageError::Closed })
             }
         }
     }
@@ -78,6 +79,7 @@ impl State {
 
 impl Store for SimStore {
     fn create_partitions(&self, ids: &[PartitionId], start: Lsn) -> Result<()> {
+        self.state()?.admit(false)?;
         self.write(|state| state.create(ids, start))
     }
 
@@ -100,8 +102,8 @@ impl Store for SimStore {
         let mut state = self.state()?;
         state.begin_read()?;
         let lsn = state.living(partition)?.hold();
-        let (disk, opening) = (self.disk.clone(), self.opening);
-        Ok(Box::new(SimSnapshot { disk, opening, partition, lsn }))
+        let opening = (self.opening, state.reopenings);
+        Ok(Box::new(SimSnapshot { disk: self.disk.clone(), opening, partition, lsn }))
     }
 
     fn submit(&self, partition: PartitionId, batch: Batch) -> Ticket {
@@ -109,13 +111,8 @@ impl Store for SimStore {
             Ok(state) => state,
             Err(error) => return Ticket::resolved(Err(error)),
         };
-        if state.poisoned.is_some() {
-            return Ticket::resolved(Err(poisoned()));
-        }
-        if state.refusals > 0 {
-            state.refusals -= 1;
-            state.faults += 1;
-            return Ticket::resolved(Err(StorageError::Overloaded(1 << 30)));
+        if let Err(error) = state.admit(batch.frees) {
+            return Ticket::resolved(Err(error));
         }
         let (setter, ticket) = Ticket::new();
         state.submit(partition, batch, setter);
@@ -124,6 +121,11 @@ impl Store for SimStore {
         }
         let lane = state.lane_of(partition);
         while state.write_one(lane) {}
+        if state.is_cut() {
+            // Somebody waits for it, in the middle of a recovery.
+            state.lanes[lane].iter_mut().for_each(|waiting| drop(waiting.setter.take()));
+            return ticket;
+        }
         state.sync(lane);
         while let Some((setter, answer)) = state.take_decided(lane, 0) {
             setter.set(answer);
@@ -134,13 +136,16 @@ impl Store for SimStore {
     fn seal(&self, partition: PartitionId) -> Result<Lsn> {
         let mut state = self.state()?;
         if state.poisoned.is_some() {
-            return Err(poisoned());
+            return Err(stopped());
         }
         state.living(partition)?;
         let lane = state.lane_of(partition);
         while state.write_one(lane) {}
         if state.opened != self.opening {
             return Err(StorageError::Closed);
+        }
+        if state.poisoned.is_some() {
+            return Err(stopped());
         }
         state.sync(lane);
         let partition = state.living(partition)?;
@@ -150,8 +155,30 @@ impl Store for SimStore {
 
     fn unseal(&self, partition: PartitionId) -> Result<()> {
         let mut state = self.state()?;
+        if state.poisoned.is_some() {
+            return Err(stopped());
+        }
         state.living(partition)?.sealed = false;
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.disk.lock().full > 0
+    }
+
+    fn is_stopped(&self) -> bool {
+        let state = self.disk.lock();
+        state.opened == self.opening && (state.poisoned.is_some() || state.is_reopened)
+    }
+
+    fn reopen(&self) -> Result<()> {
+        self.state()?.reopen()
+    }
+
+    fn resume(&self) {
+        if let Ok(mut state) = self.state() {
+            state.is_reopened = false;
+        }
     }
 
     fn status(&self) -> Status {
@@ -161,7 +188,7 @@ impl Store for SimStore {
             healthy: state.poisoned.is_none(),
             trouble: state.poisoned.clone(),
             disk: None,
-            reopenings: 0,
+            reopenings: state.reopenings,
             partitions: state.partitions.len() as u64,
             lanes: state.lanes.len() as u64,
             disk_bytes: 0,
@@ -191,7 +218,8 @@ impl Store for SimStore {
 /// A partition at one LSN.
 struct SimSnapshot {
     disk: Disk,
-    opening: u64,
+    /// Of which opening, and after how many reopenings.
+    opening: (u64, u64),
     partition: PartitionId,
     lsn: Lsn,
 }
@@ -199,8 +227,11 @@ struct SimSnapshot {
 impl SimSnapshot {
     fn read<T>(&self, read: impl FnOnce(&Partition) -> T) -> Result<T> {
         let mut state = self.disk.lock();
-        if state.opened != self.opening {
+        if state.opened != self.opening.0 {
             return Err(StorageError::Closed);
+        }
+        if state.reopenings != self.opening.1 {
+            return Err(StorageError::Reopened);
         }
         state.begin_read()?;
         Ok(read(state.living(self.partition)?))
@@ -234,7 +265,7 @@ impl Snapshot for SimSnapshot {
 impl Drop for SimSnapshot {
     fn drop(&mut self) {
         let mut state = self.disk.lock();
-        if state.opened == self.opening
+        if (state.opened, state.reopenings) == self.opening
             && let Some(partition) = state.partitions.get_mut(&self.partition)
         {
             partition.let_go(self.lsn);

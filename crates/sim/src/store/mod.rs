@@ -11,14 +11,16 @@
 //! A *crash* ends the process that has the store open. What was synced is there when it is opened
 //! again; of the rest of each lane the batches up to some point are, in the order of the lane,
 //! since a log that is cut off, perhaps in the middle of a record, is good up to its last whole
-//! record. A *failed write* poisons the store, and what had not been synced by then has the same
-//! fate when it is opened again. A crash can also be set for the n-th write from now on, so that it
-//! comes in the middle of a step of the engine.
+//! record. A *failed write* stops the store, and what had not been synced by then has the same fate
+//! when it is opened again, by another process or by the one that has it. Both can also be set for
+//! the n-th write from now on, so that they come in the middle of a step of the engine, or of the
+//! recovery from a crash.
 //!
 //! Making and dropping partitions and sealing wait for the disk as the contract has it: they are
 //! done when they return. The two of them that write can be cut off, too, done or not.
 
 mod data;
+mod faults;
 mod handle;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,6 +33,7 @@ use partita_storage::{
 };
 
 use self::data::Partition;
+pub use self::faults::Strike;
 pub use self::handle::SimStore;
 use crate::bug::Bug;
 
@@ -61,6 +64,9 @@ pub struct Seen {
     pub submitted: u64,
     /// Keys of items with what they became.
     pub items: Vec<(Bytes, Option<Bytes>)>,
+    /// It files changes in the feed under its own LSN. Moves, which bring over what was changed
+    /// elsewhere, do not.
+    pub files: bool,
 }
 
 /// The disk, which outlives the processes that use it.
@@ -78,13 +84,17 @@ pub(crate) struct State {
     /// Batches go all their way at once.
     hurries: bool,
     poisoned: Option<String>,
-    /// Counts down to a crash.
+    /// It was opened again after a failed write, and accepts no batches yet.
+    is_reopened: bool,
+    reopenings: u64,
+    /// Counts down to a crash or failed write.
     writes_left: Option<u64>,
-    /// Does the write at which the store crashes happen?
-    crash_lands: bool,
+    strike: Strike,
     reads_left: Option<u64>,
     /// Batches to refuse as too many.
     refusals: u64,
+    /// Batches to refuse since the disk is full.
+    full: u64,
     actor: Actor,
     seconds: u64,
     seen: Vec<Seen>,
@@ -123,10 +133,13 @@ impl Disk {
             lanes,
             hurries: true,
             poisoned: None,
+            is_reopened: false,
+            reopenings: 0,
             writes_left: None,
-            crash_lands: false,
+            strike: Strike::default(),
             reads_left: None,
             refusals: 0,
+            full: 0,
             actor: Actor::Nobody,
             seconds: 0,
             seen: Vec::new(),
@@ -142,7 +155,7 @@ impl Disk {
         let mut state = self.lock();
         state.openings += 1;
         state.opened = state.openings;
-        state.poisoned = None;
+        (state.poisoned, state.is_reopened) = (None, false);
         SimStore::new(self.clone(), state.opened)
     }
 
@@ -179,10 +192,12 @@ impl Disk {
         let is_behind = |(id, partition): (&PartitionId, &Partition)| {
             id.0 % lanes == lane as u64 && partition.synced < partition.visible
         };
+        let is_cut = state.is_cut();
         [
-            is(|stage| matches!(stage, Stage::Submitted(_))),
-            is(|stage| matches!(stage, Stage::Written(_)))
-                || (state.settings.bug.is_some() && state.partitions.iter().any(is_behind)),
+            !is_cut && is(|stage| matches!(stage, Stage::Submitted(_))),
+            !is_cut
+                && (is(|stage| matches!(stage, Stage::Written(_)))
+                    || (state.settings.bug.is_some() && state.partitions.iter().any(is_behind))),
             is(|stage| matches!(stage, Stage::Decided(_))),
         ]
     }
@@ -217,93 +232,6 @@ impl Disk {
         }
     }
 
-    /// Has the store crashed, at a write that was chosen for it?
-    pub fn is_down(&self) -> bool {
-        self.lock().opened == 0
-    }
-
-    /// Has a write failed?
-    pub fn is_poisoned(&self) -> bool {
-        self.lock().poisoned.is_some()
-    }
-
-    /// Has the next crash come at the n-th write from now on.
-    pub fn crash_at(&self, writes: u64, lands: bool) {
-        let mut state = self.lock();
-        (state.writes_left, state.crash_lands) = (Some(writes), lands);
-    }
-
-    /// The n-th read from now on fails.
-    pub fn fail_read(&self, reads: u64) {
-        self.lock().reads_left = Some(reads);
-    }
-
-    /// The next batch is refused, since too many wait.
-    pub fn refuse(&self) {
-        self.lock().refusals += 1;
-    }
-
-    /// No fault strikes that has not struck yet.
-    pub fn calm(&self) {
-        let mut state = self.lock();
-        (state.writes_left, state.reads_left, state.refusals) = (None, None, 0);
-    }
-
-    /// How many faults have struck.
-    pub fn faults(&self) -> u64 {
-        self.lock().faults
-    }
-
-    /// Has a fault struck since there were so many, or does one go on?
-    pub fn has_failed_since(&self, faults: u64) -> bool {
-        let state = self.lock();
-        state.faults > faults || state.is_cut()
-    }
-
-    /// A write fails, and nothing more is accepted.
-    pub fn poison(&self) {
-        let mut setters = Vec::new();
-        {
-            let mut state = self.lock();
-            state.faults += 1;
-            state.poisoned = Some("a write was made to fail".to_owned());
-            for waiting in state.lanes.iter_mut().flatten() {
-                if !matches!(waiting.stage, Stage::Decided(_)) {
-                    setters.extend(waiting.setter.take());
-                }
-            }
-        }
-        for setter in setters {
-            setter.set(Err(poisoned()));
-        }
-    }
-
-    /// Ends whoever has the store open. Of what was not synced in a lane the first `kept(waiting)`
-    /// batches survive. Returns the commits that were not visible before and are now.
-    pub fn crash(&self, mut kept: impl FnMut(usize) -> usize) -> Vec<Seen> {
-        let mut state = self.lock();
-        state.opened = 0;
-        (state.writes_left, state.reads_left, state.refusals) = (None, None, 0);
-        let mut survivors = Vec::new();
-        for lane in 0..state.lanes.len() {
-            let open = |waiting: &&Waiting| !matches!(waiting.stage, Stage::Decided(_));
-            let count = kept(state.lanes[lane].iter().filter(open).count());
-            let waiting = std::mem::take(&mut state.lanes[lane]);
-            let open = waiting.into_iter().filter(|w| !matches!(w.stage, Stage::Decided(_)));
-            for waiting in open.take(count) {
-                survivors.extend(state.survive(waiting));
-            }
-        }
-        for partition in state.partitions.values_mut() {
-            let last = partition.synced;
-            partition.cut(last);
-        }
-        state.seen.clear();
-        state.hurries = true;
-        state.mix(0xdead);
-        survivors
-    }
-
     /// A number that tells two runs apart.
     pub fn trace(&self) -> u64 {
         self.lock().trace
@@ -333,30 +261,6 @@ impl State {
         (partition.0 % self.lanes.len() as u64) as usize
     }
 
-    fn is_cut(&self) -> bool {
-        self.opened == 0 || self.poisoned.is_some()
-    }
-
-    /// A write is about to happen. Error: the store crashes at it, or has before.
-    fn begin_write(&mut self) -> std::result::Result<(), Fate> {
-        if self.opened == 0 {
-            return Err(Fate::Lost);
-        }
-        match &mut self.writes_left {
-            Some(left) if *left <= 1 => {
-                self.writes_left = None;
-                self.opened = 0;
-                self.faults += 1;
-                Err(if self.crash_lands { Fate::Lands } else { Fate::Lost })
-            }
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Puts a batch into its lane.
     fn submit(&mut self, partition: PartitionId, batch: Batch, setter: TicketSetter) {
         let batch = match self.settings.bug {
@@ -369,6 +273,7 @@ impl State {
             lsn: Lsn(0),
             submitted: self.seconds,
             items: items_of(&batch),
+            files: batch.writes.iter().any(|write| matches!(write, Write::Log { .. })),
         };
         let lane = self.lane_of(partition);
         let stage = Stage::Submitted(batch);
@@ -463,19 +368,6 @@ impl State {
         }
     }
 
-    /// A batch that reached the disk before a crash, though nobody was told.
-    fn survive(&mut self, waiting: Waiting) -> Option<Seen> {
-        let Waiting { partition: id, stage, mut seen, .. } = waiting;
-        let lsn = match stage {
-            Stage::Written(lsn) => lsn,
-            Stage::Submitted(batch) => self.decide(id, seen.actor, &batch).ok()?,
-            Stage::Decided(_) => return None,
-        };
-        self.partitions.get_mut(&id)?.synced = lsn;
-        seen.lsn = lsn;
-        Some(seen)
-    }
-
     /// What a bug makes of a batch.
     fn spoil(&mut self, bug: Bug, mut batch: Batch) -> Batch {
         let is_client = matches!(self.actor, Actor::Operation(_));
@@ -494,30 +386,29 @@ impl State {
                     batch.expects.clear();
                 }
             }
-            Bug::LostCopy if self.actor == Actor::Maintenance => {
-                let copied = |write: &Write| matches!(write, Write::Put { space: Space::Feed, .. });
-                if let Some(at) = batch.writes.iter().position(copied) {
-                    self.copied += 1;
-                    if self.copied.is_multiple_of(3) {
-                        batch.writes.remove(at);
-                    }
-                }
+            Bug::LostCopy | Bug::DoubleCopy if self.actor == Actor::Maintenance => {
+                self.spoil_copy(bug, &mut batch);
             }
             _ => {}
         }
         batch
     }
-}
 
-/// What becomes of a write at which the store crashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Lost,
-    Lands,
-}
-
-fn poisoned() -> StorageError {
-    StorageError::Poisoned("a write was made to fail".to_owned())
+    /// What a bug makes of the records of the feed that a move brings over.
+    fn spoil_copy(&mut self, bug: Bug, batch: &mut Batch) {
+        let is_copied = |write: &Write| matches!(write, Write::Put { space: Space::Feed, .. });
+        let Some(at) = batch.writes.iter().position(is_copied) else { return };
+        self.copied += 1;
+        if !self.copied.is_multiple_of(3) {
+            return;
+        }
+        let lost = batch.writes.remove(at);
+        if let (Bug::DoubleCopy, Write::Put { key, value, .. }) = (bug, &lost) {
+            let again = [&key[..], b"again"].concat();
+            batch.put(Space::Feed, again, value.clone());
+            batch.writes.push(lost);
+        }
+    }
 }
 
 fn items_of(batch: &Batch) -> Vec<(Bytes, Option<Bytes>)> {

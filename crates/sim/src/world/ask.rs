@@ -8,6 +8,7 @@ use partita_engine::{
     NewItem, OnError, Op, Outcome, ProcedureCall, Returns, SplitAt, TriggerNames,
 };
 use partita_model::{EpkRange, Patch, Value};
+use partita_storage::PartitionId;
 
 use super::commits::Record;
 use super::{Checked, Flag, Operation, Running, World, poll, value};
@@ -26,6 +27,8 @@ impl World {
         let ask = self.with_etags(client, container, ask.clone());
         let Some(op) = self.operation(container, &ask)? else { return Ok(()) };
         self.operations += 1;
+        self.report.asked += 1;
+        self.containers[container].has_merged |= matches!(ask, Ask::Merge { .. });
         let number = self.operations;
         let context = self.context(client, container, &ask);
         let database = Arc::clone(&self.database);
@@ -36,8 +39,9 @@ impl World {
             drop(turn);
             reply
         });
-        let floor = self.floor(container, &ask);
-        let record = Record::new(container, ask, self.disk.faults(), floor);
+        let since = key_of(&ask).map_or(0, |key| self.history.changes((container, key)));
+        let before = (self.floor(container, &ask), since);
+        let record = Record::new(container, ask, self.disk.faults(), before);
         self.records.insert(number, record);
         self.clients[client].running = Some(Running { number, operation, flag: Flag::raised() });
         self.go_on(client)
@@ -99,6 +103,20 @@ impl World {
         let Some(container) = reply.container else { return Ok(None) };
         let partitions = container.partitions.iter();
         Ok(Some(partitions.map(|p| (p.range_id, p.epks.clone())).collect()))
+    }
+
+    /// Which container a partition belongs to.
+    pub(super) fn owner(&mut self, partition: PartitionId) -> Checked<Option<usize>> {
+        for at in 0..self.containers.len() {
+            if self.owners.contains_key(&partition) {
+                break;
+            }
+            let list = Op::ListPartitions { container: path(at), known: None, incremental: false };
+            let container = self.now(list, &Context::default())?.container;
+            let partitions = container.iter().flat_map(|container| &container.partitions);
+            self.owners.extend(partitions.map(|partition| (partition.id, at)));
+        }
+        Ok(self.owners.get(&partition).copied())
     }
 
     fn operation(&self, container: usize, ask: &Ask) -> Checked<Option<Op>> {

@@ -7,8 +7,9 @@ use partita_engine::{BatchDone, BatchResult, Outcome, Reply, Served};
 use partita_model::{Error, ErrorKind, Value};
 
 use super::ask::{item_of, key_of, writes_of};
-use super::{Changed, Checked, World};
-use crate::kind::{Doc, IDS, Kind, id_number, id_text};
+use super::{Checked, World};
+use crate::isolation::Sight;
+use crate::kind::{Doc, IDS, KEYS, Kind, id_number, id_text};
 use crate::model::{Done, Item, Items, Moment, Want, apply, apply_all, lives};
 use crate::plan::Ask;
 use crate::scripts::Procedure;
@@ -22,17 +23,36 @@ pub(super) struct Record {
     faults: u64,
     /// What others were told before it began.
     floor: u64,
+    /// Changes of its logical partition before it began.
+    since: usize,
     commits: Vec<u64>,
     /// What its commit came to.
     done: Vec<Done>,
+    /// The same for each operation of a bulk, by the id that it is about.
+    parts: BTreeMap<u8, Done>,
     /// What its procedure has to answer.
     answer: Option<Vec<Value>>,
+    /// Nobody waits for it any more.
+    is_over: bool,
 }
 
+/// What the failure of a write says of which nobody knows yet whether it was done. All others were
+/// not done, and must not be later.
+const UNKNOWN: &str = "Whether this write was done is known when";
+
+/// Marks the numbers of commits in the history that are not all of their operation.
+const PART: u64 = 1 << 63;
+
 impl Record {
-    pub(super) fn new(container: usize, ask: Ask, faults: u64, floor: u64) -> Record {
-        let (commits, done, answer) = (Vec::new(), Vec::new(), None);
-        Record { container, ask, faults, floor, commits, done, answer }
+    pub(super) fn new(
+        container: usize,
+        ask: Ask,
+        faults: u64,
+        (floor, since): (u64, usize),
+    ) -> Record {
+        let (commits, done, parts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (answer, is_over) = (None, false);
+        Record { container, ask, faults, floor, since, commits, done, parts, answer, is_over }
     }
 }
 
@@ -55,15 +75,36 @@ impl World {
         for seen in self.disk.take_seen() {
             self.take_note(&seen)?;
         }
+        let reopenings = self.disk.reopenings();
+        if reopenings > self.reopenings {
+            // What became of the writes whose end was unknown is known now.
+            self.report.reopenings += reopenings - self.reopenings;
+            self.reopenings = reopenings;
+            self.records.retain(|_, record| !record.is_over);
+        }
+        for (container, key, id) in std::mem::take(&mut self.touched) {
+            self.look_at(container, key, id)?;
+        }
         Ok(())
+    }
+
+    /// Nobody waits for an operation any more; it may still be committed.
+    pub(super) fn end_record(&mut self, number: u64) {
+        if let Some(record) = self.records.get_mut(&number) {
+            record.is_over = true;
+        }
     }
 
     /// Brings the model up to date after a commit.
     pub(super) fn take_note(&mut self, seen: &Seen) -> Checked {
-        let Actor::Operation(number) = seen.actor else { return Ok(()) };
         if seen.items.is_empty() {
             return Ok(());
         }
+        let number = match seen.actor {
+            Actor::Operation(number) => number,
+            Actor::Maintenance if seen.files => return self.note_expiry(seen),
+            Actor::Maintenance | Actor::Nobody => return Ok(()),
+        };
         let Some(mut record) = self.records.remove(&number) else {
             return Err(format!("operation {number} committed after it was answered: {seen:?}"));
         };
@@ -81,23 +122,63 @@ impl World {
         let (lsn, stamp) = (seen.lsn.0, self.stamp);
         let at = Moment { seconds: seen.submitted, lsn, stamp, etags };
         let contents = &mut self.containers[container];
+        contents.check_order(key, lsn).map_err(|what| format!("{ask:?}: {what}"))?;
+        contents.ages.push((stamp, seen.submitted));
         let items = contents.keys.entry(key).or_default();
+        let mut expired = items.clone();
+        expired.retain(|_, item| !lives(kind, item, at.seconds));
         let effect = effect(kind, items, &ask, &at, &stored);
         if effect.done.iter().any(Done::is_failure) {
             let failed = &effect.done;
             return Err(format!("{:?} was committed, and comes to {failed:?}", record.ask));
         }
         compare_stored(items, &stored)?;
-        let changes = contents.changes.entry(key).or_default();
-        if changes.last().is_some_and(|last| last.lsn >= lsn) {
-            return Err(format!("LSN {lsn} of {ask:?} is not later than {:?}", changes.last()));
+        for (id, n) in &effect.changes {
+            self.touched.insert((container, key, *id));
+            if expired.remove(id).is_some() {
+                contents.change(key, lsn, *id, (None, true));
+            }
+            contents.change(key, lsn, *id, (*n, false));
         }
-        changes.extend(effect.changes.iter().map(|(id, n)| Changed { lsn, id: *id, n: *n }));
-        self.history.committed(number, (container, key), lsn, &effect.changes);
+        // Operations of a bulk, and what a partition key is cleared by, are commits of their own.
+        let is_whole = !matches!(record.ask, Ask::Bulk { .. } | Ask::Clear { .. });
+        let node = if is_whole { number } else { PART | stamp };
+        self.history.committed(node, (container, key), lsn, &effect.changes);
         record.commits.push(lsn);
+        if let (Ask::Bulk { .. }, Ask::One { want, .. }) = (&record.ask, &ask) {
+            record.parts.extend(effect.done.first().map(|done| (id_of(want), done.clone())));
+        }
         record.done.extend(effect.done);
         record.answer = effect.answer.or(record.answer);
         self.records.insert(number, record);
+        Ok(())
+    }
+
+    /// The sweep removed an item, whose time must be over.
+    fn note_expiry(&mut self, seen: &Seen) -> Checked {
+        let container = self.owner(seen.partition)?;
+        let container = container.ok_or_else(|| format!("nobody's partition changes: {seen:?}"))?;
+        let (kind, lsn) = (self.kind(container), seen.lsn.0);
+        let contents = &mut self.containers[container];
+        for (place, value) in &seen.items {
+            let key = (0..KEYS).find(|key| kind.is_key_of(*key, place));
+            let id = (0..IDS).find(|id| is_id_of(*id, place));
+            let (Some((key, id)), None) = (key.zip(id), value) else {
+                return Err(format!("maintenance files what it does not remove: {seen:?}"));
+            };
+            contents.check_order(key, lsn)?;
+            let items = contents.keys.entry(key).or_default();
+            let item = items.remove(&id).filter(|item| !lives(kind, item, seen.submitted));
+            if item.is_none() {
+                return Err(format!("an item that is not expired was removed: {seen:?}"));
+            }
+            contents.change(key, lsn, id, (None, true));
+            self.stamp += 1;
+            contents.ages.push((self.stamp, seen.submitted));
+            let node = PART | self.stamp;
+            self.history.committed(node, (container, key), lsn, &[(id, None)]);
+        }
+        self.report.expiries += 1;
         Ok(())
     }
 
@@ -115,9 +196,13 @@ impl World {
                 self.disk.note(served.map_or(0, |served| served.lsn.0));
                 self.check_success(client, number, &record, outcome)
             }
-            Err(error) => self.check_failure(&record, error),
+            Err(error) => self.check_failure(number, &record, error),
         }
-        .map_err(|what| format!("{:?} of container {}: {what}", record.ask, record.container))
+        .map_err(|what| format!("{:?} of container {}: {what}", record.ask, record.container))?;
+        if is_unknown(&reply) && self.disk.is_poisoned() {
+            self.records.insert(number, Record { is_over: true, ..record });
+        }
+        Ok(())
     }
 
     /// What was told never goes back, whoever was told.
@@ -172,23 +257,28 @@ impl World {
                 let expected = self.expected_done(record, matches!(want, Want::Read(_)))?;
                 let expected = expected.first().ok_or("nothing came of it")?.clone();
                 check_item(&expected, outcome)?;
-                self.note_item(client, number, record, (*key, want), outcome);
-                Ok(())
+                self.note_item(client, number, record, (*key, want), outcome)
             }
             (Ask::Batch { key, wants }, Outcome::Batch { results }) => {
                 let is_broken = results.iter().any(|result| result.result.is_err());
                 let reads = wants.iter().all(|want| matches!(want, Want::Read(_)));
+                if is_partly_unknown(results) {
+                    return Ok(());
+                }
                 let expected = self.expected_done(record, is_broken || reads)?;
                 if is_broken && self.disk.has_failed_since(record.faults) {
                     return Ok(());
                 }
                 check_results(&expected, results)?;
-                if !is_broken {
-                    self.note_reads(number, record, *key, wants, results);
+                match is_broken {
+                    true => Ok(()),
+                    false => self.note_reads(number, record, *key, wants, results),
                 }
-                Ok(())
             }
-            (Ask::Bulk { wants }, Outcome::Batch { results }) => check_bulk(record, wants, results),
+            (Ask::Bulk { wants }, Outcome::Batch { results }) => {
+                let is_excused = self.disk.has_failed_since(record.faults);
+                check_bulk(record, wants, results, is_excused)
+            }
             (Ask::Call { key, procedure, docs }, Outcome::ProcedureAnswer { answer }) => {
                 let is_changed = !writes_of(*procedure, docs).is_empty();
                 if is_changed == record.commits.is_empty() {
@@ -206,12 +296,16 @@ impl World {
                 let told = told.unwrap_or_default();
                 if *procedure != Procedure::Tally {
                     let reads = docs.iter().zip(&told).map(|(doc, n)| (doc.id, number_of(n)));
-                    self.history.saw(number, (record.container, *key), reads.collect());
+                    return self.saw(number, record, *key, reads.collect());
                 }
                 Ok(())
             }
             (_, Outcome::MovePlanned { .. }) => {
                 self.report.moves += 1;
+                Ok(())
+            }
+            (Ask::Policy { .. }, _) => {
+                self.report.policies += 1;
                 Ok(())
             }
             _ => Ok(()),
@@ -227,13 +321,17 @@ impl World {
         }
     }
 
-    fn check_failure(&self, record: &Record, error: &Error) -> Checked {
+    fn check_failure(&mut self, number: u64, record: &Record, error: &Error) -> Checked {
         let is_whole = !matches!(record.ask, Ask::Clear { .. } | Ask::Bulk { .. });
-        if is_whole && !record.commits.is_empty() {
+        if is_whole && !record.commits.is_empty() && !says_unknown(error) {
             return Err(format!("it was committed, and answered with {error:?}"));
         }
-        let is_fault = matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Internal);
-        if is_fault && self.disk.has_failed_since(record.faults) {
+        let frees =
+            matches!(record.ask, Ask::Clear { .. } | Ask::One { want: Want::Delete(..), .. });
+        if frees && error.kind == ErrorKind::DiskFull {
+            return Err(format!("frees space, and fails with {error:?}"));
+        }
+        if is_fault(&error.kind) && self.disk.has_failed_since(record.faults) {
             return Ok(());
         }
         match (&record.ask, &error.kind) {
@@ -247,9 +345,12 @@ impl World {
                 | ErrorKind::NotFound
                 | ErrorKind::PreconditionFailed,
             ) => Ok(()),
-            (Ask::One { .. }, kind) => {
+            (Ask::One { key, want }, kind) => {
                 let done = self.expected(record).done;
                 match done.first() {
+                    Some(Done::NotFound) if *kind == ErrorKind::NotFound => {
+                        self.saw(number, record, *key, vec![(id_of(want), None)])
+                    }
                     Some(done) if failure(kind).as_ref() == Some(done) => Ok(()),
                     done => Err(format!("fails with {error:?}, and comes to {done:?}")),
                 }
@@ -266,9 +367,10 @@ impl World {
         record: &Record,
         (key, want): (u8, &Want),
         outcome: &Outcome,
-    ) {
-        let Some(item) = item_of(outcome) else { return };
-        let Some(id) = item.get("id").and_then(Value::as_str).and_then(id_number) else { return };
+    ) -> Checked {
+        let Some(item) = item_of(outcome) else { return Ok(()) };
+        let id = item.get("id").and_then(Value::as_str).and_then(id_number);
+        let id = id.ok_or("an item without an id")?;
         if let Some(etag) = item.get("_etag").and_then(Value::as_str) {
             let place = (record.container, key, id);
             self.clients[client].etags.insert(place, etag.trim_matches('"').to_owned());
@@ -276,9 +378,21 @@ impl World {
         let read = match want {
             Want::Read(_) => item.get("n").and_then(number_of),
             Want::Patch { .. } => before(&item),
-            _ => return,
+            _ => return Ok(()),
         };
-        self.history.saw(number, (record.container, key), vec![(id, read)]);
+        self.saw(number, record, key, vec![(id, read)])
+    }
+
+    fn saw(
+        &mut self,
+        number: u64,
+        record: &Record,
+        key: u8,
+        reads: Vec<(u8, Option<u64>)>,
+    ) -> Checked {
+        let expire = self.kind(record.container).default_ttl().is_some();
+        let sight = Sight { reads, since: record.since, expire };
+        self.history.saw(number, (record.container, key), sight)
     }
 
     /// What a batch read of items that it had not written itself before.
@@ -289,7 +403,7 @@ impl World {
         key: u8,
         wants: &[Want],
         results: &[BatchResult],
-    ) {
+    ) -> Checked {
         let (mut reads, mut written) = (Vec::new(), Vec::new());
         for (want, result) in wants.iter().zip(results) {
             let item = match &result.result {
@@ -310,8 +424,25 @@ impl World {
                 Want::Delete(id, _) => written.push(*id),
             }
         }
-        self.history.saw(number, (record.container, key), reads);
+        self.saw(number, record, key, reads)
     }
+}
+
+/// Does nobody know yet whether all of it was done?
+fn is_unknown(reply: &Reply) -> bool {
+    match &reply.result {
+        Err(error) => says_unknown(error),
+        Ok(Outcome::Batch { results }) => is_partly_unknown(results),
+        Ok(_) => false,
+    }
+}
+
+fn is_partly_unknown(results: &[BatchResult]) -> bool {
+    results.iter().any(|result| result.result.as_ref().is_err_and(says_unknown))
+}
+
+fn says_unknown(error: &Error) -> bool {
+    error.message.contains(UNKNOWN)
 }
 
 fn number_of(value: &Value) -> Option<u64> {
@@ -353,16 +484,18 @@ fn stored(items: &[(Bytes, Option<Bytes>)]) -> Checked<Stored> {
                 stored.documents.insert(id.ok_or("an item without an id")?, document);
             }
             None => {
-                let is_of = |id: &u8| {
-                    let text = id_text(*id);
-                    key.windows(text.len()).any(|part| part == text.as_bytes())
-                };
-                stored.deleted.extend((0..IDS).find(is_of));
+                stored.deleted.extend((0..IDS).find(|id| is_id_of(*id, key)));
             }
         }
     }
     stored.deleted.sort_unstable();
     Ok(stored)
+}
+
+/// Is this the key of an item with that id?
+fn is_id_of(id: u8, key: &[u8]) -> bool {
+    let text = id_text(id);
+    key.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 /// The part of a request that a commit belongs to, and its logical partition.
@@ -508,11 +641,40 @@ fn check_results(expected: &[Done], results: &[BatchResult]) -> Checked {
     Ok(())
 }
 
-/// What a bulk says was done was committed. Why others were not, was decided at different times.
-fn check_bulk(record: &Record, wants: &[(u8, Want)], results: &[BatchResult]) -> Checked {
-    let done = results.iter().filter(|result| result.result.is_ok()).count();
-    match wants.len() == results.len() && done == record.commits.len() {
-        true => Ok(()),
-        false => Err(format!("{} commits, answered with {results:?}", record.commits.len())),
+/// What a bulk says was done was committed as it says, and nothing else was. Why others were not,
+/// was decided at different times.
+fn check_bulk(
+    record: &Record,
+    wants: &[(u8, Want)],
+    results: &[BatchResult],
+    is_excused: bool,
+) -> Checked {
+    if wants.len() != results.len() {
+        return Err(format!("{} results", results.len()));
     }
+    for ((_, want), result) in wants.iter().zip(results) {
+        let done = record.parts.get(&id_of(want));
+        let is_right = match (&result.result, done) {
+            (Ok(_), Some(done)) => {
+                check_results(std::slice::from_ref(done), std::slice::from_ref(result))?;
+                true
+            }
+            (Err(error), None) => match &error.kind {
+                ErrorKind::RetryWith | ErrorKind::RangeMoving | ErrorKind::RangeGone => true,
+                ErrorKind::NotFound | ErrorKind::Conflict => true,
+                kind => is_fault(kind) && is_excused,
+            },
+            (Err(error), Some(_)) => says_unknown(error),
+            (Ok(_), None) => false,
+        };
+        if !is_right {
+            return Err(format!("{want:?} comes to {done:?}, answered with {result:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Is it a failure that a fault of the store may lead to?
+fn is_fault(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Internal | ErrorKind::DiskFull)
 }

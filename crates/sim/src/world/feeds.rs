@@ -2,16 +2,19 @@
 //!
 //! A *group* reads all of a container together: one reader for each of its ranges, which go on in
 //! the ranges that come after a split or merge; or one for a logical partition; or one for all.
-//! Readers of latest versions are told what is there now and nothing else, in the order of commits
-//! within a logical partition; whoever has reached the end has been told of everything there is.
-//! Readers of all versions are told every change, once, in order: the model has a list of them.
+//! Readers of latest versions are told what is there now and nothing else, each version once, in
+//! the order of commits within a logical partition; whoever has reached the end has been told of
+//! everything there is. Readers of all versions are told every change, once, in order, also that an
+//! item expired: the model has a list of them. Who stays away for longer than versions are kept may
+//! be refused, having missed something, and begins anew at that moment.
 
 use std::collections::BTreeMap;
 
 use partita_engine::{
-    ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context, Op, Outcome, Scope,
+    ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesRequest, Context, Op, Outcome, Scope,
+    VersionChange,
 };
-use partita_model::{EpkRange, ErrorKind, Value};
+use partita_model::{Clock, EpkRange, ErrorKind, Value};
 
 use super::{Changed, Checked, World};
 use crate::kind::{KEYS, Kind, id_number, path};
@@ -30,6 +33,8 @@ pub(super) struct Group {
     lsns: BTreeMap<u8, u64>,
     /// How many changes of each logical partition it was told.
     counts: BTreeMap<u8, usize>,
+    /// It came too late, and has to begin anew.
+    is_late: bool,
 }
 
 /// One reader.
@@ -39,6 +44,15 @@ struct Member {
     /// What it reads, for a reader of ranges.
     epks: Option<EpkRange>,
     from: ChangesFrom,
+    /// How many commits there had been when it was at the end last.
+    read: u64,
+}
+
+impl Member {
+    fn of_range((id, epks): (u32, EpkRange), from: ChangesFrom) -> Member {
+        let scope = Scope::Range { id: id.to_string(), within: None };
+        Member { scope, epks: Some(epks), from, read: 0 }
+    }
 }
 
 /// What a page came to.
@@ -48,7 +62,20 @@ enum Read {
     },
     /// Its range is no more.
     Gone,
+    /// What it wants is not kept any more.
+    Late,
     Failed,
+}
+
+impl Group {
+    fn new(
+        (container, mode, key): (usize, ChangesMode, Option<u8>),
+        members: Vec<Member>,
+        is_late: bool,
+    ) -> Group {
+        let (told, lsns, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Group { container, mode, members, key, told, lsns, counts, is_late }
+    }
 }
 
 impl World {
@@ -60,53 +87,64 @@ impl World {
         }
         for mode in modes {
             let ranges = self.ranges(container)?.unwrap_or_default();
-            let of_range = |(id, epks): (u32, EpkRange)| {
-                let scope = Scope::Range { id: id.to_string(), within: None };
-                Member { scope, epks: Some(epks), from: ChangesFrom::Beginning }
-            };
+            let of_range = |range| Member::of_range(range, ChangesFrom::Beginning);
             let ranges = ranges.into_iter().map(of_range).collect();
-            let alone = |scope| vec![Member { scope, epks: None, from: ChangesFrom::Beginning }];
+            let from = ChangesFrom::Beginning;
+            let alone = |scope| vec![Member { scope, epks: None, from: from.clone(), read: 0 }];
             let mut groups = vec![(None, ranges)];
             groups.extend(
                 (0..KEYS).map(|key| (Some(key), alone(Scope::PartitionKey(kind.key(key))))),
             );
-            if mode == ChangesMode::LatestVersion {
-                groups.push((None, alone(Scope::All)));
-            }
+            groups.push((None, alone(Scope::All)));
             for (key, members) in groups {
-                let (told, lsns, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-                self.groups.push(Group { container, mode, members, key, told, lsns, counts });
+                // All versions are told from a moment on, which is before anything is written.
+                let is_late = mode == ChangesMode::AllVersions;
+                let of = (container, mode, key);
+                self.groups.push(Group::new(of, members, is_late));
+                self.begin_anew(self.groups.len() - 1)?;
             }
-        }
-        if kind.keeps_versions() {
-            self.begin_at_now(container)?;
         }
         Ok(())
     }
 
-    /// All versions are told from a moment on, which is now, before anything was written.
-    fn begin_at_now(&mut self, container: usize) -> Checked {
-        for at in 0..self.groups.len() {
-            let group = &mut self.groups[at];
-            if group.container != container || group.mode != ChangesMode::AllVersions {
-                continue;
+    /// Has a group that came too late begin at this moment, unless a fault of the store is in the
+    /// way. True if it is not late.
+    fn begin_anew(&mut self, group: usize) -> Checked<bool> {
+        if !self.groups[group].is_late {
+            return Ok(true);
+        }
+        let container = self.groups[group].container;
+        let ranges = self.ranges(container)?.unwrap_or_default();
+        let late = &mut self.groups[group];
+        match late.members.iter().any(|member| member.epks.is_some()) {
+            true => {
+                let of_range = |range| Member::of_range(range, ChangesFrom::Now);
+                late.members = ranges.into_iter().map(of_range).collect();
             }
-            group.members.iter_mut().for_each(|member| member.from = ChangesFrom::Now);
-            for member in 0..self.groups[at].members.len() {
-                self.read_changes(at, member, 1)?;
+            false => late.members.iter_mut().for_each(|member| member.from = ChangesFrom::Now),
+        }
+        for member in 0..self.groups[group].members.len() {
+            if !matches!(self.read_changes(group, member, 1)?, Read::Page { .. }) {
+                return Ok(false);
             }
         }
-        Ok(())
+        let changes = self.containers[container].changes.iter();
+        let late = &mut self.groups[group];
+        late.counts = changes.map(|(key, changes)| (*key, changes.len())).collect();
+        late.is_late = false;
+        Ok(true)
     }
 
     /// A reader of a group reads a page.
     pub(super) fn follow(&mut self, group: usize, member: usize, items: usize) -> Checked {
-        let Some(found) = self.groups.get(group) else { return Ok(()) };
-        let member = member % found.members.len().max(1);
-        if let Read::Gone = self.read_changes(group, member, items)? {
-            self.succeed(group, member)?;
+        if group >= self.groups.len() || !self.begin_anew(group)? {
+            return Ok(());
         }
-        Ok(())
+        let member = member % self.groups[group].members.len().max(1);
+        match self.read_changes(group, member, items)? {
+            Read::Gone => self.succeed(group, member),
+            Read::Late | Read::Page { .. } | Read::Failed => Ok(()),
+        }
     }
 
     /// All readers read to the end: then they know everything.
@@ -114,11 +152,14 @@ impl World {
         for group in 0..self.groups.len() {
             let mut member = 0;
             while member < self.groups[group].members.len() {
+                if !self.begin_anew(group)? {
+                    continue;
+                }
                 match self.read_changes(group, member, 100)? {
-                    Read::Page { more: true } => {}
+                    Read::Page { more: true } | Read::Failed => {}
                     Read::Page { more: false } => member += 1,
                     Read::Gone => self.succeed(group, member)?,
-                    Read::Failed => {}
+                    Read::Late => member = 0,
                 }
             }
             self.check_group(group).map_err(|what| {
@@ -150,7 +191,9 @@ impl World {
         }
         match reply.result {
             Ok(Outcome::Changes { changes, etag, more, .. }) => {
-                self.groups[group].members[member].from = ChangesFrom::Etag(etag);
+                let reader = &mut self.groups[group].members[member];
+                reader.from = ChangesFrom::Etag(etag);
+                reader.read = if more { reader.read } else { self.stamp };
                 for change in &changes {
                     self.hear(group, change).map_err(|what| {
                         format!("the {mode:?} feed of container {container}: {what}: {change:?}")
@@ -159,8 +202,34 @@ impl World {
                 Ok(Read::Page { more })
             }
             Err(error) if error.kind == ErrorKind::RangeGone => Ok(Read::Gone),
+            Err(error) if error.message.contains("within the retention period") => {
+                self.come_late(group, member).map_err(|what| {
+                    format!("the {mode:?} feed of container {container}: {what}: {error:?}")
+                })
+            }
             other => Err(format!("the {mode:?} feed of container {container}: {other:?}")),
         }
+    }
+
+    /// A reader is refused since versions that it was not told are not kept any more: there must be
+    /// some that are old enough.
+    fn come_late(&mut self, group: usize, member: usize) -> Checked<Read> {
+        let late = &mut self.groups[group];
+        let read = late.members[member].read;
+        let contents = &self.containers[late.container];
+        let kept = contents.kind.and_then(Kind::retention_seconds);
+        let kept = kept.ok_or("versions are kept for longer than the run")?;
+        let now = self.clock.unix_millis() / 1_000;
+        // After a merge what is not kept of one line of LSNs keeps readers of the other away, too,
+        // though they were told everything.
+        let told = if contents.has_merged { 0 } else { read };
+        let mut missed = contents.ages.iter().rev().take_while(|(stamp, _)| *stamp > told);
+        if !missed.any(|(_, seconds)| seconds + kept < now) {
+            return Err("nothing is that old that the reader was not told".into());
+        }
+        late.is_late = true;
+        self.report.latecomers += 1;
+        Ok(Read::Late)
     }
 
     /// Readers of the ranges that came after the one that is gone go on in its place.
@@ -168,11 +237,12 @@ impl World {
         let container = self.groups[group].container;
         let Some(ranges) = self.ranges(container)? else { return Ok(()) };
         let gone = self.groups[group].members.remove(member);
-        let epks = gone.epks.ok_or("a reader of no range is told that its range is gone")?;
+        let epks =
+            gone.epks.clone().ok_or("a reader of no range is told that its range is gone")?;
         for (id, range) in ranges {
             let Some(part) = range.intersect(&epks) else { continue };
             let scope = Scope::Range { id: id.to_string(), within: Some(part.clone()) };
-            let heir = Member { scope, epks: Some(part), from: gone.from.clone() };
+            let heir = Member { scope, epks: Some(part), ..gone.clone() };
             self.groups[group].members.insert(member, heir);
         }
         Ok(())
@@ -184,22 +254,7 @@ impl World {
         let (kind, seconds) = (self.kind(container), self.seconds());
         let lsn = change.lsn.0;
         if let Some(version) = &change.version {
-            if version.expired {
-                return Ok(());
-            }
-            let header = version.partition_key.to_string();
-            let key = (0..KEYS).find(|key| same_key(&kind.key_json(*key), &header));
-            let (key, id) = key.zip(id_number(&version.id)).ok_or("it is of no item")?;
-            let n = change.current.as_ref().and_then(|body| number(&body.0, "n"));
-            let group = &mut self.groups[group];
-            let count = group.counts.entry(key).or_default();
-            let expected = self.containers[container].changes.get(&key);
-            let expected = expected.and_then(|changes| changes.get(*count));
-            *count += 1;
-            return match expected == Some(&Changed { lsn, id, n }) {
-                true => Ok(()),
-                false => Err(format!("the next change is {expected:?}")),
-            };
+            return self.hear_version(group, change, version);
         }
         let body = change.current.as_ref().ok_or("a latest version without an item")?;
         let document = Value::parse(&body.0).map_err(|error| error.to_string())?;
@@ -212,13 +267,44 @@ impl World {
             return Err(format!("the item is {item:?}"));
         }
         let group = &mut self.groups[group];
-        group.told.insert((key, id), n.unwrap_or(0));
-        let is_of_all = matches!(group.members.first(), Some(Member { scope: Scope::All, .. }));
+        // No two versions of a run have the same number.
+        if n.is_some() && group.told.insert((key, id), n.unwrap_or(0)) == n {
+            return Err("it is told again".into());
+        }
         let before = group.lsns.insert(key, lsn).unwrap_or(0);
-        // After a merge a reader of everything may be told something again.
-        match before <= lsn || is_of_all {
+        match before <= lsn {
             true => Ok(()),
             false => Err(format!("LSN {before} was told before")),
+        }
+    }
+
+    /// A reader of all versions is told of a change: it must be the next one.
+    fn hear_version(
+        &mut self,
+        group: usize,
+        change: &ChangedItem,
+        version: &VersionChange,
+    ) -> Checked {
+        let container = self.groups[group].container;
+        let kind = self.kind(container);
+        let header = version.partition_key.to_string();
+        let key = (0..KEYS).find(|key| same_key(&kind.key_json(*key), &header));
+        let (key, id) = key.zip(id_number(&version.id)).ok_or("it is of no item")?;
+        let n = change.current.as_ref().and_then(|body| number(&body.0, "n"));
+        let (expired, previous) = (version.expired, version.previous_lsn.map(|lsn| lsn.0));
+        let told = Changed { lsn: change.lsn.0, id, n, expired, previous };
+        let sort = match (n, previous) {
+            (None, _) => ChangeKind::Delete,
+            (Some(_), None) => ChangeKind::Create,
+            (Some(_), Some(_)) => ChangeKind::Replace,
+        };
+        let count = self.groups[group].counts.entry(key).or_default();
+        let expected = self.containers[container].changes.get(&key);
+        let expected = expected.and_then(|changes| changes.get(*count));
+        *count += 1;
+        match expected == Some(&told) && version.kind == sort {
+            true => Ok(()),
+            false => Err(format!("the next change is {expected:?}")),
         }
     }
 

@@ -10,7 +10,7 @@ mod feeds;
 mod reads;
 mod settle;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use partita_engine::{
     ScriptSettings, ThroughputMode,
 };
 use partita_model::{Clock, Error, FixedClock, ScriptKind, SeededEntropy, Throughput, Value};
+use partita_storage::PartitionId;
 
 use self::commits::Record;
 use self::feeds::Group;
@@ -34,7 +35,7 @@ use crate::model::Items;
 use crate::plan::{Event, Plan, Setup};
 use crate::random::Random;
 use crate::scripts::{Closures, Procedure};
-use crate::store::{Actor, Disk, StoreSettings};
+use crate::store::{Actor, Disk, StoreSettings, Strike};
 
 /// What went wrong.
 pub type Violation = String;
@@ -49,11 +50,43 @@ pub struct Report {
     /// Events that happened, and futures that were polled.
     pub steps: u64,
     pub commits: u64,
+    /// Operations that were begun, and those that succeeded.
+    pub asked: u64,
     pub acknowledged: u64,
     pub crashes: u64,
+    /// Splits and merges that were begun, and those that came to their end.
     pub moves: u64,
+    pub moved: u64,
+    /// Changes of an indexing policy.
+    pub policies: u64,
+    /// Items that were removed since their time was over.
+    pub expiries: u64,
+    /// Readers of all versions who came too late.
+    pub latecomers: u64,
+    /// Failed writes that the process lived through.
+    pub reopenings: u64,
+    /// Crashes in the middle of the recovery from one.
+    pub recoveries_cut: u64,
     /// The same for two runs that are the same.
     pub trace: u64,
+}
+
+impl Report {
+    /// Adds up what was counted.
+    pub fn add(&mut self, other: &Report) {
+        self.steps += other.steps;
+        self.commits += other.commits;
+        self.asked += other.asked;
+        self.acknowledged += other.acknowledged;
+        self.crashes += other.crashes;
+        self.moves += other.moves;
+        self.moved += other.moved;
+        self.policies += other.policies;
+        self.expiries += other.expiries;
+        self.latecomers += other.latecomers;
+        self.reopenings += other.reopenings;
+        self.recoveries_cut += other.recoveries_cut;
+    }
 }
 
 /// Runs a plan.
@@ -79,11 +112,17 @@ pub(crate) struct World {
     /// How the last step of maintenance ended.
     rested: Option<Maintenance>,
     containers: Vec<Contents>,
+    /// Whose partitions these are.
+    owners: BTreeMap<PartitionId, usize>,
     /// Operations whose end is not known yet, and those whose clients hung up.
     records: BTreeMap<u64, Record>,
     operations: u64,
-    /// Commits of clients so far.
+    /// Commits so far.
     stamp: u64,
+    /// Items that were changed since they were looked at: container, key, id.
+    touched: BTreeSet<(usize, u8, u8)>,
+    /// How often the store had been opened again when it was looked.
+    reopenings: u64,
     groups: Vec<Group>,
     cursors: Vec<Cursor>,
     history: History,
@@ -99,14 +138,43 @@ struct Contents {
     changes: BTreeMap<u8, Vec<Changed>>,
     /// The highest LSN that somebody was told, by logical partition.
     told: BTreeMap<u8, u64>,
+    /// Which commits changed it, and when they were submitted, in Unix seconds.
+    ages: Vec<(u64, u64)>,
+    /// Partitions of it were merged, or are about to be.
+    has_merged: bool,
+    /// Its ranges at the last quiet point.
+    ranges: BTreeSet<u32>,
 }
 
-/// A change of an item; none: it was deleted.
+impl Contents {
+    /// Adds to what happened in a logical partition. Nothing happens earlier than what happened.
+    fn change(&mut self, key: u8, lsn: u64, id: u8, (n, expired): (Option<u64>, bool)) {
+        let changes = self.changes.entry(key).or_default();
+        let last = changes.iter().rfind(|change| change.id == id);
+        let previous = last.filter(|change| change.n.is_some()).map(|change| change.lsn);
+        changes.push(Changed { lsn, id, n, expired, previous });
+    }
+
+    /// Is this LSN later than all that happened in a logical partition?
+    fn check_order(&self, key: u8, lsn: u64) -> Checked {
+        match self.changes.get(&key).and_then(|changes| changes.last()) {
+            Some(last) if last.lsn >= lsn => Err(format!("LSN {lsn} is not later than {last:?}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A change of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Changed {
     lsn: u64,
     id: u8,
+    /// None: it was deleted.
     n: Option<u64>,
+    /// It was, since its time was over.
+    expired: bool,
+    /// The change of the same item before, if that left it there.
+    previous: Option<u64>,
 }
 
 #[derive(Default)]
@@ -177,9 +245,12 @@ impl World {
             step_faults: 0,
             rested: None,
             containers: Vec::new(),
+            owners: BTreeMap::new(),
             records: BTreeMap::new(),
             operations: 0,
             stamp: 0,
+            touched: BTreeSet::new(),
+            reopenings: 0,
             groups: Vec::new(),
             cursors: Vec::new(),
             history: History::default(),
@@ -212,7 +283,7 @@ impl World {
             self.containers.push(Contents { kind: Some(kind), keys, ..Contents::default() });
             self.follow_all(at, kind)?;
         }
-        Ok(())
+        self.count_moved()
     }
 
     fn kind(&self, container: usize) -> Kind {
@@ -254,7 +325,9 @@ impl World {
             Event::Clock { millis } => self.clock.advance_millis(*millis),
             Event::HangUp { client } => {
                 let client = usize::from(*client) % self.clients.len();
-                self.clients[client].running = None;
+                if let Some(running) = self.clients[client].running.take() {
+                    self.end_record(running.number);
+                }
             }
             Event::Query { container, key, page } => {
                 let container = usize::from(*container) % self.containers.len();
@@ -266,9 +339,10 @@ impl World {
                 self.follow(group, usize::from(*member), usize::from(*items))?;
             }
             Event::Crash { salt } => self.restart(*salt)?,
-            Event::CrashAt { writes, lands } => {
-                self.disk.crash_at(u64::from(*writes), *lands);
+            Event::StrikeAt { writes, strike } => {
+                self.disk.strike_at(u64::from(*writes), *strike);
             }
+            Event::Fill { batches } => self.disk.fill(u64::from(*batches)),
             Event::FailRead { reads } => self.disk.fail_read(u64::from(*reads)),
             Event::Refuse => self.disk.refuse(),
             Event::Poison => self.disk.poison(),
@@ -358,8 +432,32 @@ impl World {
                 self.go_on(client)?;
             }
         }
-        self.report.crashes += 1;
         let mut random = Random::new(salt);
+        self.crash(&mut random)?;
+        self.records.clear();
+        if random.one_in(4) {
+            let strike = Strike { fails: false, lands: random.one_in(2) };
+            self.disk.strike_at(1 + random.below(2) as u64, strike);
+        }
+        self.database = loop {
+            match open(&self.setup, &self.disk, &self.clock) {
+                Ok(database) => break database,
+                Err(_) if self.disk.is_down() => {
+                    self.report.recoveries_cut += 1;
+                    self.crash(&mut random)?;
+                }
+                Err(what) => return Err(what),
+            }
+        };
+        self.disk.calm();
+        self.disk.take_seen();
+        self.touched.clear();
+        self.disk.hurry(false);
+        self.check_contents("after a restart")
+    }
+
+    fn crash(&mut self, random: &mut Random) -> Checked {
+        self.report.crashes += 1;
         let survivors = self.disk.crash(|waiting| match random.below(3) {
             0 => 0,
             1 => waiting,
@@ -367,14 +465,7 @@ impl World {
         });
         self.clients.iter_mut().for_each(|client| client.running = None);
         self.maintenance = None;
-        for seen in survivors {
-            self.take_note(&seen)?;
-        }
-        self.records.clear();
-        self.database = open(&self.setup, &self.disk, &self.clock)?;
-        self.disk.take_seen();
-        self.disk.hurry(false);
-        self.check_contents("after a restart")
+        survivors.iter().try_for_each(|seen| self.take_note(seen))
     }
 
     fn finish(mut self) -> Result<Report, Violation> {

@@ -48,7 +48,11 @@ fn finds(bug: Bug) {
     let search =
         Search { first: 1, seeds: 1_000, steps: 1_000, jobs: 2, bug: Some(bug), goes_on: false };
     let summary = search.run(&|| false);
-    assert!(summary.failure().is_some(), "{bug:?} was not found in {} seeds", summary.seeds);
+    let Some(failure) = summary.failure() else {
+        panic!("{bug:?} was not found in {} seeds", summary.seeds);
+    };
+    let blamed = search.blames_bug(failure);
+    assert_eq!(blamed, Ok(()), "seed {} fails without {bug:?}, too", failure.seed);
 }
 
 #[test]
@@ -59,6 +63,11 @@ fn a_write_let_through_the_fence_is_found() {
 #[test]
 fn a_record_of_the_feed_lost_in_a_move_is_found() {
     finds(Bug::LostCopy);
+}
+
+#[test]
+fn a_record_of_the_feed_copied_twice_is_found() {
+    finds(Bug::DoubleCopy);
 }
 
 #[test]
