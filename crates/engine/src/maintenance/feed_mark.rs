@@ -2,14 +2,15 @@
 //!
 //! The *horizon* is the LSN up to which records may be missing, or lack their versions: who reads
 //! all versions cannot begin before it. Two partitions that are merged each have a line of LSNs,
-//! and so a horizon, of their own: what is missing of one says nothing of the other. The merged
-//! partition has the lower one of both everywhere, and notes the range of EPKs where it is higher,
-//! until a walk of its own is beyond that.
+//! and so a horizon, of their own: what is missing of one says nothing of the other. So the merged
+//! partition notes the horizon of each of the ranges that it is made of, and a walk raises that of
+//! the range whose records it removes, until it is beyond the LSNs that were there at the merge.
 //!
 //! ```text
 //! everywhere · walked · kept, 8 bytes each
-//! · for each range with a higher horizon: LSN, 8 bytes · length of the first EPK, 2 bytes · first
-//!   EPK · length of the EPK behind the last, 2 bytes · that EPK
+//! · of a merged partition: its last LSN at the merge · how far its records were old enough, 8 bytes
+//!   each · for each range: LSN, 8 bytes · length of the first EPK, 2 bytes · first EPK · length of
+//!   the EPK behind the last, 2 bytes · that EPK
 //! ```
 
 use partita_model::{Epk, EpkRange, Error, Lsn, Result};
@@ -25,8 +26,19 @@ pub(crate) struct FeedMark {
     pub(super) walked: Lsn,
     /// The records that it left.
     pub(super) kept: u64,
-    /// Ranges with a higher horizon.
-    higher: Vec<(EpkRange, Lsn)>,
+    /// Of a partition that was merged, until a walk is beyond that.
+    lines: Option<Lines>,
+}
+
+/// Several lines of LSNs in one feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lines {
+    /// The last LSN of any of them.
+    end: Lsn,
+    /// Up to where a walk found all records old enough.
+    aged: Lsn,
+    /// The horizon of each.
+    horizons: Vec<(EpkRange, Lsn)>,
 }
 
 impl FeedMark {
@@ -45,34 +57,75 @@ impl FeedMark {
 
     /// Up to where something may be missing of these EPKs.
     pub(crate) fn horizon(&self, epks: &EpkRange) -> Lsn {
-        let here = self.higher.iter().filter(|(higher, _)| higher.overlaps(epks));
+        let lines = self.lines.iter().flat_map(|lines| &lines.horizons);
+        let here = lines.filter(|(line, _)| line.overlaps(epks));
         here.map(|(_, horizon)| *horizon).fold(self.everywhere, Lsn::max)
     }
 
-    /// Something is missing up to this LSN, at any EPK.
-    pub(super) fn raise(&mut self, horizon: Lsn) {
-        self.everywhere = self.everywhere.max(horizon);
-        self.higher.retain(|(_, higher)| *higher > self.everywhere);
+    /// Where a walk over what is old enough begins.
+    pub(super) fn aged(&self) -> Lsn {
+        self.lines.as_ref().map_or(self.everywhere, |lines| lines.aged)
     }
 
-    /// The mark of a partition that takes over from these, each with the EPKs that it had.
-    pub(crate) fn joined(sources: Vec<(EpkRange, FeedMark)>) -> FeedMark {
-        let everywhere = sources.iter().map(|(_, mark)| mark.everywhere).min();
-        let mut joined =
-            FeedMark { everywhere: everywhere.unwrap_or_default(), ..FeedMark::default() };
+    /// Something of a commit is missing from now on, of items with these keys.
+    pub(super) fn miss<'k>(&mut self, lsn: Lsn, item_keys: impl Iterator<Item = &'k [u8]>) {
+        self.leave_lines(lsn);
+        let Some(lines) = &mut self.lines else {
+            self.everywhere = self.everywhere.max(lsn);
+            return;
+        };
+        for item_key in item_keys {
+            let is_here =
+                |(epks, _): &&mut (EpkRange, Lsn)| keys::items_in(epks).contains(item_key);
+            for (_, horizon) in lines.horizons.iter_mut().filter(is_here) {
+                *horizon = (*horizon).max(lsn);
+            }
+        }
+    }
+
+    /// All records up to this one are so old that nobody may ask for their versions.
+    pub(super) fn age(&mut self, lsn: Lsn) {
+        self.leave_lines(lsn);
+        match &mut self.lines {
+            Some(lines) => lines.aged = lines.aged.max(lsn),
+            None => self.everywhere = self.everywhere.max(lsn),
+        }
+    }
+
+    /// Behind the LSNs of the merge there is one line.
+    fn leave_lines(&mut self, lsn: Lsn) {
+        if self.lines.as_ref().is_some_and(|lines| lsn > lines.end) {
+            self.lines = None;
+        }
+    }
+
+    /// The mark of a partition that takes over from these, each with the EPKs that it had, whose
+    /// last LSN is this.
+    pub(crate) fn joined(sources: Vec<(EpkRange, FeedMark)>, end: Lsn) -> FeedMark {
+        if let [(_, mark)] = &sources[..] {
+            return mark.clone();
+        }
+        let everywhere = sources.iter().map(|(_, mark)| mark.everywhere).min().unwrap_or_default();
+        let aged = sources.iter().map(|(_, mark)| mark.aged()).min().unwrap_or_default();
+        let mut joined = FeedMark { everywhere, ..FeedMark::default() };
+        let mut lines = Lines { end, aged, horizons: Vec::new() };
         for (epks, mark) in sources {
             joined.walked = joined.walked.max(mark.walked);
             joined.kept += mark.kept;
-            joined.higher.push((epks, mark.everywhere));
-            joined.higher.extend(mark.higher);
+            match mark.lines {
+                Some(of_source) => lines.horizons.extend(of_source.horizons),
+                None => lines.horizons.push((epks, mark.everywhere)),
+            }
         }
-        joined.raise(joined.everywhere);
+        joined.lines = Some(lines);
         joined
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut out = [self.everywhere.0, self.walked.0, self.kept].map(u64::to_be_bytes).concat();
-        for (epks, horizon) in &self.higher {
+        let Some(lines) = &self.lines else { return out };
+        out.extend([lines.end.0, lines.aged.0].map(u64::to_be_bytes).as_flattened());
+        for (epks, horizon) in &lines.horizons {
             out.extend_from_slice(&horizon.0.to_be_bytes());
             put_epk(&mut out, &epks.min);
             put_epk(&mut out, &epks.max);
@@ -83,13 +136,19 @@ impl FeedMark {
     fn decode(mut bytes: &[u8]) -> Option<FeedMark> {
         let (everywhere, walked) = (take_lsn(&mut bytes)?, take_lsn(&mut bytes)?);
         let kept = take_lsn(&mut bytes)?.0;
-        let mut higher = Vec::new();
+        let mut mark = FeedMark { everywhere, walked, kept, lines: None };
+        if bytes.is_empty() {
+            return Some(mark);
+        }
+        let (end, aged) = (take_lsn(&mut bytes)?, take_lsn(&mut bytes)?);
+        let mut horizons = Vec::new();
         while !bytes.is_empty() {
             let horizon = take_lsn(&mut bytes)?;
             let (min, max) = (take_epk(&mut bytes)?, take_epk(&mut bytes)?);
-            higher.push((EpkRange::new(min, max), horizon));
+            horizons.push((EpkRange::new(min, max), horizon));
         }
-        Some(FeedMark { everywhere, walked, kept, higher })
+        mark.lines = Some(Lines { end, aged, horizons });
+        Some(mark)
     }
 }
 
@@ -116,6 +175,8 @@ fn take_epk(bytes: &mut &[u8]) -> Option<Epk> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Bound;
+
     use super::*;
 
     fn epks(min: u8, max: u8) -> EpkRange {
@@ -123,33 +184,50 @@ mod tests {
     }
 
     fn at(horizon: u64) -> FeedMark {
-        FeedMark { everywhere: Lsn(horizon), walked: Lsn(horizon + 5), kept: 3, higher: vec![] }
+        let (everywhere, walked) = (Lsn(horizon), Lsn(horizon + 5));
+        FeedMark { everywhere, walked, kept: 3, lines: None }
+    }
+
+    fn item(epk: u8) -> Vec<u8> {
+        match keys::items_in(&epks(epk, epk + 1)).start {
+            Bound::Included(key) => key,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn what_is_missing_of_one_source_is_not_missing_of_the_other() {
-        let mut mark = FeedMark::joined(vec![(epks(0, 40), at(50)), (epks(40, 80), at(1_500))]);
+    fn what_is_missing_of_one_line_is_not_missing_of_another() {
+        let sources = vec![(epks(0, 40), at(50)), (epks(40, 80), at(1_500))];
+        let mut mark = FeedMark::joined(sources, Lsn(2_000));
         let horizons = |mark: &FeedMark| {
             [epks(0, 40), epks(40, 80), epks(30, 50)].map(|epks| mark.horizon(&epks).0)
         };
         assert_eq!(horizons(&mark), [50, 1_500, 1_500]);
-        assert_eq!((mark.walked, mark.kept), (Lsn(1_505), 6));
-        mark.raise(Lsn(70));
-        assert_eq!(horizons(&mark), [70, 1_500, 1_500]);
-        let again = FeedMark::joined(vec![(epks(0, 80), mark.clone()), (epks(80, 90), at(60))]);
-        assert_eq!(horizons(&again), [70, 1_500, 1_500]);
+        assert_eq!((mark.walked, mark.kept, mark.aged()), (Lsn(1_505), 6, Lsn(50)));
+        mark.miss(Lsn(1_600), [&item(50)[..]].into_iter());
+        mark.age(Lsn(1_700));
+        assert_eq!(horizons(&mark), [50, 1_600, 1_600], "nothing was removed of the other");
+        assert_eq!(mark.aged(), Lsn(1_700));
+        assert_eq!(
+            FeedMark::joined(vec![(epks(0, 80), mark.clone())], Lsn(2_000)),
+            mark,
+            "a split"
+        );
+        let others = vec![(epks(0, 80), mark.clone()), (epks(80, 90), at(60))];
+        let again = FeedMark::joined(others, Lsn(2_500));
+        assert_eq!(horizons(&again), [50, 1_600, 1_600]);
         assert_eq!(again.horizon(&epks(80, 90)), Lsn(60));
-        assert_eq!(FeedMark::joined(vec![(epks(0, 80), mark.clone())]), mark, "a split");
-        mark.raise(Lsn(1_500));
-        assert_eq!(mark.higher, []);
+        mark.miss(Lsn(2_001), [&item(10)[..]].into_iter());
+        assert_eq!((horizons(&mark), mark.lines), ([2_001; 3], None), "behind the merge");
     }
 
     #[test]
     fn a_mark_comes_back_as_it_went() {
-        let joined = FeedMark::joined(vec![
+        let sources = vec![
             (EpkRange::new(Epk::min(), Epk::from(vec![7; 16])), at(50)),
             (EpkRange::new(Epk::from(vec![7; 16]), Epk::max()), at(1_500)),
-        ]);
+        ];
+        let joined = FeedMark::joined(sources, Lsn(1_600));
         for mark in [FeedMark::default(), at(9), joined] {
             let bytes = mark.encode();
             assert_eq!(FeedMark::decode(&bytes), Some(mark));

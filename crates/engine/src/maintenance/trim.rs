@@ -59,9 +59,9 @@ impl Database {
         }
         // Versions age also when nothing is written.
         let cutoff = self.retained_since(container);
-        let (first, _) = commits_after(&*view, mark.everywhere, ONE)?;
+        let (first, _) = commits_after(&*view, mark.aged(), ONE)?;
         let aged = cutoff.is_some() && !first.is_empty() && !has_young(&first, cutoff)?;
-        Ok(aged.then_some(Trim { whole: false, reached: mark.everywhere, end, kept: mark.kept }))
+        Ok(aged.then_some(Trim { whole: false, reached: mark.aged(), end, kept: mark.kept }))
     }
 
     /// Takes a step of a walk; true when it is through.
@@ -87,11 +87,11 @@ impl Database {
             }
             trim.reached = lsn;
             if trim_commit(&*view, commit, lsn, trim, &mut batch)? {
-                mark.raise(lsn);
+                mark.miss(lsn, item_keys_of(commit)?.into_iter());
             }
         }
         if cutoff.is_some() {
-            mark.raise(trim.reached);
+            mark.age(trim.reached);
         }
         if through {
             mark.kept = trim.kept;
@@ -123,6 +123,11 @@ fn has_young(commit: &[Entry], cutoff: Option<u64>) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whose changes a commit has.
+fn item_keys_of(commit: &[Entry]) -> Result<Vec<&[u8]>> {
+    commit.iter().map(|entry| Ok(Change::decode(&entry.record.value)?.item_key)).collect()
 }
 
 /// Does what is to be done about the records of a commit; whether anything was.

@@ -56,7 +56,7 @@ impl Database {
             let mark = FeedMark::read(&*self.store.snapshot(source.id)?)?;
             feeds.push((source.epks.clone(), mark));
         }
-        let feeds = FeedMark::joined(feeds);
+        let feeds = FeedMark::joined(feeds, last);
         for target in &under_way.targets {
             self.lift(target, last, &feeds).await?;
         }

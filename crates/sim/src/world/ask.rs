@@ -28,7 +28,6 @@ impl World {
         let Some(op) = self.operation(container, &ask)? else { return Ok(()) };
         self.operations += 1;
         self.report.asked += 1;
-        self.containers[container].has_merged |= matches!(ask, Ask::Merge { .. });
         let number = self.operations;
         let context = self.context(client, container, &ask);
         let database = Arc::clone(&self.database);

@@ -220,10 +220,7 @@ impl World {
         let kept = contents.kind.and_then(Kind::retention_seconds);
         let kept = kept.ok_or("versions are kept for longer than the run")?;
         let now = self.clock.unix_millis() / 1_000;
-        // After a merge what is not kept of one line of LSNs keeps readers of the other away, too,
-        // though they were told everything.
-        let told = if contents.has_merged { 0 } else { read };
-        let mut missed = contents.ages.iter().rev().take_while(|(stamp, _)| *stamp > told);
+        let mut missed = contents.ages.iter().rev().take_while(|(stamp, _)| *stamp > read);
         if !missed.any(|(_, seconds)| seconds + kept < now) {
             return Err("nothing is that old that the reader was not told".into());
         }

@@ -140,8 +140,6 @@ struct Contents {
     told: BTreeMap<u8, u64>,
     /// Which commits changed it, and when they were submitted, in Unix seconds.
     ages: Vec<(u64, u64)>,
-    /// Partitions of it were merged, or are about to be.
-    has_merged: bool,
     /// Its ranges at the last quiet point.
     ranges: BTreeSet<u32>,
 }
