@@ -206,10 +206,15 @@ fn no_damage_of_a_file_goes_unnoticed() {
             ("lane-0/0.jnl", "removed"),
             ("lane-0/keyspaces/0/current", "removed"),
             ("lane-0/keyspaces/1/current", "removed"),
-            ("lane-0/keyspaces/1/tables/0", "changed places with that of the other lane"),
         ] {
             assert!(refused[&(Path::new(name), what)], "killed {killed}: {name} was {what}");
         }
+        // Which tables both lanes have depends on what was merged when.
+        let is_table = |name: &Path| name.parent().is_some_and(|parent| parent.ends_with("tables"));
+        let of_another = "changed places with that of the other lane";
+        let mut tables =
+            refused.iter().filter(|((name, what), _)| is_table(name) && *what == of_another);
+        assert!(tables.any(|(_, refused)| *refused), "killed {killed}: no table {of_another}");
         let count = refused.values().filter(|refused| **refused).count();
         assert!(count * 4 > refused.len() * 3, "{count} of {} were refused", refused.len());
     }
