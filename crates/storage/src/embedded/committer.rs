@@ -227,7 +227,8 @@ impl Committer {
         {
             let poisoned = self.lane.health.poison(error.to_string());
             answers.into_iter().for_each(|(setter, _)| setter.set(Err(poisoned.clone())));
-            self.lane.queue.refuse_waiting(&poisoned);
+            // These were not tried.
+            self.lane.queue.refuse_waiting(&self.lane.health.stopped());
             return;
         }
         let commits = answers.iter().filter(|(_, answer)| answer.is_ok()).count() as u64;
@@ -551,9 +552,10 @@ struct PanicGuard(Arc<Lane>);
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            let error = self.0.health.poison("the committer panicked".to_owned());
-            self.0.queue.end(error.clone());
-            self.0.queue.refuse_waiting(&error);
+            self.0.health.poison("the committer panicked".to_owned());
+            // What it was at has an answer by what it was dropped with; these were not tried.
+            self.0.queue.end(self.0.health.stopped());
+            self.0.queue.refuse_waiting(&self.0.health.stopped());
         }
     }
 }
