@@ -92,6 +92,7 @@ impl Committer {
             members: Arc::clone(&members),
             lsns: lsns.clone(),
         });
+        lane.buffer_bytes.store(open.database.write_buffer_size(), Ordering::Relaxed);
         lane.view.store(Some(Arc::clone(&view)));
         let horizon = Arc::new(Horizon::default());
         horizon.note(&view);
@@ -204,7 +205,7 @@ impl Committer {
     /// Whether there is room for what comes, as far as it is time to look for that.
     fn look_at_disk(&self, incoming_bytes: usize) -> bool {
         let (disk, incoming) = (&self.lane.disk, bytes_written(incoming_bytes));
-        !disk.is_due(incoming) || disk.look(self.lane.index, self.view.unwritten_bytes(), incoming)
+        !disk.is_due(incoming) || disk.look(self.lane.index, self.lane.unwritten_bytes(), incoming)
     }
 
     /// Whether a batch may be written now. One that came when there was room may have waited.
