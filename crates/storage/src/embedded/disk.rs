@@ -17,8 +17,9 @@
 //!
 //! **Merges** write new tables before the old ones can go, so they need room for a moment that they
 //! give back, and more than that when there was something deleted. They may draw on the reserve,
-//! as far as that leaves room for deletes; one that does not fit, beside those that are going on, waits. A store
-//! in which one waits that is due has to refuse new writes, however little room they would need.
+//! as far as that leaves room for deletes; one that does not fit beside those that are going on
+//! waits. A store in which one waits that is due has to refuse new writes, however little room they
+//! would need.
 //!
 //! Each level is left later than it was entered, so that a store at the edge does not take turns.
 
