@@ -130,10 +130,7 @@ impl EmbeddedStore {
     pub fn open_copy(path: &Path) -> Result<EmbeddedStore> {
         let directory = Directory::lock_for_reading(path)?;
         let settings = EmbeddedSettings::default();
-        let Some(manifest) = directory.read_manifest(&settings)? else {
-            let path = path.display();
-            return Err(StorageError::Settings(format!("there is no store in {path}")));
-        };
+        let manifest = directory.expect_manifest(&settings)?;
         inventory::verify(&directory, &manifest)?;
         for lane in 0..manifest.frozen.lanes {
             LanePlan::to_read(&directory, &manifest, lane, &Dropped::default()).inspect()?;
