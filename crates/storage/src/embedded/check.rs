@@ -46,12 +46,8 @@ pub struct Report {
 pub fn check(path: &Path) -> Result<Report> {
     let directory = Directory::lock_for_reading(path)?;
     let settings = EmbeddedSettings::default();
-    let manifest = match directory.read_manifest(&settings) {
-        Ok(Some(manifest)) => manifest,
-        Ok(None) => {
-            let path = path.display();
-            return Err(StorageError::Settings(format!("there is no store in {path}")));
-        }
+    let manifest = match directory.expect_manifest(&settings) {
+        Ok(manifest) => manifest,
         Err(StorageError::Corrupt(problem)) => {
             return Ok(Report { problems: vec![problem], ..Report::default() });
         }

@@ -33,7 +33,7 @@ use super::merger::{Horizon, Merger};
 use super::pending::{Pending, Sorter};
 use super::queue::{Taken, Task, Work};
 use super::settings::Durability;
-use super::tidy::{Next, Rest};
+use super::tidy::{self, Next, Relief, Rest};
 use super::view::{Lsns, Member, Spaces, View, engine_error};
 use crate::contract::{PartitionId, Result, Space};
 use crate::error::StorageError;
@@ -66,6 +66,7 @@ pub(super) struct Committer {
     horizon: Arc<Horizon>,
     /// Who merges tables; none in stores of formats before the fourth, where the engine does.
     merger: Option<Merger>,
+    relief: Relief,
     /// What is in a lane that is a copy goes with it: nothing is tidied up.
     is_copy: bool,
 }
@@ -91,6 +92,7 @@ impl Committer {
             members: Arc::clone(&members),
             lsns: lsns.clone(),
         });
+        lane.buffer_bytes.store(open.database.write_buffer_size(), Ordering::Relaxed);
         lane.view.store(Some(Arc::clone(&view)));
         let horizon = Arc::new(Horizon::default());
         horizon.note(&view);
@@ -119,6 +121,7 @@ impl Committer {
             pending,
             horizon,
             merger,
+            relief: Relief::default(),
             is_copy: open.is_copy,
         })
     }
@@ -167,6 +170,7 @@ impl Committer {
             return;
         }
         let has_room = self.look_at_disk(work.iter().map(Work::size_bytes).sum());
+        let mut frees = false;
         let mut group = Group::new(Arc::clone(&self.view));
         let mut performed = Vec::new();
         for work in work {
@@ -176,6 +180,7 @@ impl Committer {
                         setter.set(Err(error));
                         continue;
                     }
+                    frees |= prepared.frees;
                     let batch = (partition, prepared);
                     let decided = group.decide(&self.members, &mut self.counters, batch);
                     group.answers.push((setter, decided));
@@ -184,6 +189,11 @@ impl Committer {
             }
         }
         self.commit(group);
+        if self.relief.is_due(frees, self.lane.disk.level())
+            && let Err(error) = self.relieve()
+        {
+            self.lane.health.poison(error.to_string());
+        }
         // Only now is the view that the group began with let go of: who asked for a task may count
         // on it that the new one is the only one held here.
         for (done, result) in performed {
@@ -195,7 +205,7 @@ impl Committer {
     /// Whether there is room for what comes, as far as it is time to look for that.
     fn look_at_disk(&self, incoming_bytes: usize) -> bool {
         let (disk, incoming) = (&self.lane.disk, bytes_written(incoming_bytes));
-        !disk.is_due(incoming) || disk.look(self.lane.index, self.view.unwritten_bytes(), incoming)
+        !disk.is_due(incoming) || disk.look(self.lane.index, self.lane.unwritten_bytes(), incoming)
     }
 
     /// Whether a batch may be written now. One that came when there was room may have waited.
@@ -218,7 +228,8 @@ impl Committer {
         {
             let poisoned = self.lane.health.poison(error.to_string());
             answers.into_iter().for_each(|(setter, _)| setter.set(Err(poisoned.clone())));
-            self.lane.queue.refuse_waiting(&poisoned);
+            // These were not tried.
+            self.lane.queue.refuse_waiting(&self.lane.health.stopped());
             return;
         }
         let commits = answers.iter().filter(|(_, answer)| answer.is_ok()).count() as u64;
@@ -425,6 +436,31 @@ impl Committer {
         Ok(())
     }
 
+    /// Has what is in buffers written into tables, as far as that is worth it.
+    fn relieve(&mut self) -> Result<()> {
+        let least = self.bytes_worth_a_table();
+        self.sort_in_what_is_worth_it(least);
+        self.flush(tidy::worth_a_table(&self.spaces, least))
+    }
+
+    fn flush(&self, spaces: Vec<Space>) -> Result<()> {
+        spaces.into_iter().try_for_each(|space| {
+            self.spaces.get(space).rotate_memtable().map(drop).map_err(engine_error)
+        })
+    }
+
+    fn bytes_worth_a_table(&self) -> u64 {
+        tidy::bytes_worth_a_table(&self.spaces, self.lane.disk.level())
+    }
+
+    fn sort_in_what_is_worth_it(&mut self, least: u64) {
+        if let Some((pending, sorter)) = &mut self.pending
+            && pending.is_worth_sorting(least)
+        {
+            sorter.sort_in(pending.begin_sorting());
+        }
+    }
+
     /// Nobody has written for a while: see [`super::tidy`].
     fn tidy(&mut self, rest: &mut Rest) {
         if self.lane.health.check_not_poisoned().is_err() {
@@ -436,19 +472,14 @@ impl Committer {
             self.lane.health.poison(error.to_string());
             return;
         }
-        if let Some((pending, sorter)) = &mut self.pending
-            && pending.is_worth_sorting()
-        {
-            sorter.sort_in(pending.begin_sorting());
-        }
+        let least = self.bytes_worth_a_table();
+        self.sort_in_what_is_worth_it(least);
         if let Some(merger) = &self.merger {
             merger.look_once();
         }
-        let done = match rest.next(&self.spaces, self.merger.is_some()) {
+        let done = match rest.next(&self.spaces, self.merger.is_some(), least) {
             Next::Done | Next::Wait => Ok(()),
-            Next::Flush(spaces) => spaces.into_iter().try_for_each(|space| {
-                self.spaces.get(space).rotate_memtable().map(drop).map_err(engine_error)
-            }),
+            Next::Flush(spaces) => self.flush(spaces),
             Next::Merge(bytes_max) => {
                 if let Some(merger) = &self.merger {
                     merger.make_whole(bytes_max);
@@ -522,9 +553,10 @@ struct PanicGuard(Arc<Lane>);
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            let error = self.0.health.poison("the committer panicked".to_owned());
-            self.0.queue.end(error.clone());
-            self.0.queue.refuse_waiting(&error);
+            self.0.health.poison("the committer panicked".to_owned());
+            // What it was at has an answer by what it was dropped with; these were not tried.
+            self.0.queue.end(self.0.health.stopped());
+            self.0.queue.refuse_waiting(&self.0.health.stopped());
         }
     }
 }

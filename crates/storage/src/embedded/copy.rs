@@ -7,6 +7,7 @@
 //! only linked to: the engine never changes one. It removes them, and then a link goes.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,9 @@ use super::manifest::{ENGINES_OWN, Manifest};
 use crate::contract::Result;
 use crate::error::StorageError;
 
+/// So many names are tried: what somebody else has put there is left alone.
+const ATTEMPTS: u32 = 1_000;
+
 /// The copy's directory, which goes with the value.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
@@ -27,11 +31,10 @@ impl Scratch {
     /// Copies a store whose files are whole.
     pub(super) fn of(directory: &Directory, manifest: &Manifest) -> Result<Scratch> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("partita-check-{}-{number}", process::id());
-        let path = std::env::temp_dir().join(name);
-        make(&path)?;
-        let scratch = Scratch(path);
+        let scratch = Scratch::make(&std::env::temp_dir(), |attempt| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            format!("partita-check-{}-{number}-{attempt}", process::id())
+        })?;
         copy(&directory.store_file(), scratch.path())?;
         for (lane, keyspaces) in manifest.lanes.iter().enumerate() {
             copy(&directory.mark(lane), scratch.path())?;
@@ -47,6 +50,21 @@ impl Scratch {
         Ok(scratch)
     }
 
+    /// Makes a directory that nobody else may look into or has made: anybody can write to the place
+    /// for temporary files, and could have put a directory or a link of their own there.
+    fn make(place: &Path, name: impl Fn(u32) -> String) -> Result<Scratch> {
+        for attempt in 0..ATTEMPTS {
+            let path = place.join(name(attempt));
+            match private_directory(&path) {
+                Ok(()) => return Ok(Scratch(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(no_room(&path, &error)),
+            }
+        }
+        let place = place.display();
+        Err(StorageError::Io(format!("{place} has directories of all names that were tried")))
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -58,6 +76,17 @@ impl Drop for Scratch {
             tracing::warn!("cannot remove {}: {error}", self.0.display());
         }
     }
+}
+
+#[cfg(unix)]
+fn private_directory(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn private_directory(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)
 }
 
 fn copy_lane(from: &Path, to: &Path) -> Result<()> {
@@ -107,7 +136,7 @@ fn make(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| no_room(path, &error))
 }
 
-fn no_room(path: &Path, error: &std::io::Error) -> StorageError {
+fn no_room(path: &Path, error: &io::Error) -> StorageError {
     let error = failed("write", path, error);
     StorageError::Io(format!(
         "{error}. A check copies the journals into the directory for temporary files, which TMPDIR \
@@ -123,4 +152,26 @@ fn link(table: &Path, name: &Path) -> Result<()> {
 #[cfg(not(unix))]
 fn link(table: &Path, name: &Path) -> Result<()> {
     fs::copy(table, name).map(drop).map_err(|error| no_room(name, &error))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_nobody_elses_and_nowhere_else() {
+        let place = std::env::temp_dir().join(format!("partita-copy-test-{}", process::id()));
+        fs::create_dir_all(place.join("elsewhere")).unwrap();
+        fs::create_dir(place.join("name-0")).unwrap();
+        symlink(place.join("elsewhere"), place.join("name-1")).unwrap();
+        let scratch = Scratch::make(&place, |attempt| format!("name-{attempt}")).unwrap();
+        assert_eq!(scratch.path(), place.join("name-2"));
+        let mode = fs::metadata(scratch.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+        drop(scratch);
+        assert!(place.join("name-0").exists() && place.join("elsewhere").exists());
+        fs::remove_dir_all(&place).unwrap();
+    }
 }

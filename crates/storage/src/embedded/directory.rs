@@ -97,6 +97,22 @@ impl Directory {
         }
     }
 
+    /// What is written down about a store that must be there.
+    pub(super) fn expect_manifest(&self, settings: &EmbeddedSettings) -> Result<Manifest> {
+        if let Some(manifest) = self.read_manifest(settings)? {
+            return Ok(manifest);
+        }
+        let names = list(&self.path)?;
+        let lane = names.iter().find(|(name, _)| name.starts_with("lane-"));
+        match lane {
+            Some((_, path)) if !self.creating_file().exists() => Err(without_store(path)),
+            _ => {
+                let path = self.path.display();
+                Err(StorageError::Settings(format!("there is no store in {path}")))
+            }
+        }
+    }
+
     /// Begins to make a store: clears away an unfinished attempt, refuses anything else.
     pub(super) fn begin_creating(&self) -> Result<()> {
         let creating = self.creating_file();
@@ -105,10 +121,7 @@ impl Directory {
         lanes.retain(|(name, _)| name.starts_with("lane-"));
         let lanes: Vec<PathBuf> = lanes.into_iter().map(|(_, path)| path).collect();
         if let Some(path) = lanes.iter().find(|path| !unfinished || Mark::says_acknowledged(path)) {
-            return Err(StorageError::Corrupt(format!(
-                "{} is there but the file STORE is not: restore it, or choose an empty directory",
-                path.display()
-            )));
+            return Err(without_store(path));
         }
         lanes.iter().try_for_each(|path| durable::remove(path))?;
         durable::write(&creating, b"")
@@ -147,4 +160,11 @@ fn taken(result: std::result::Result<(), TryLockError>, path: &Path) -> Result<(
 
 pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> StorageError {
     StorageError::io(format!("cannot {doing} {}", path.display()), error)
+}
+
+fn without_store(lane: &Path) -> StorageError {
+    StorageError::Corrupt(format!(
+        "{} is there but the file STORE is not: restore it, or choose an empty directory",
+        lane.display()
+    ))
 }

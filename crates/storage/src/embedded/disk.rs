@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   free + held − what is still to be written        left, compared with the reserve
-//!   ├──────── roomy, high from 90 % used ─────────┤ everything
+//!   ├── roomy, high from 90 % or 2 reserves on ───┤ everything
 //!   ├── under the reserve ──┤                       full: only what frees space, and reads
 //!   ├ under a quarter of it ┤                       exhausted: only reads
 //! ```
@@ -17,11 +17,13 @@
 //!
 //! **Merges** write new tables before the old ones can go, so they need room for a moment that they
 //! give back, and more than that when there was something deleted. They may draw on the reserve,
-//! down to an eighth of it; one that does not fit waits. A store that cannot
-//! merge has to refuse new writes, however much room they would need themselves.
+//! as far as that leaves room for deletes; one that does not fit beside those that are going on
+//! waits. A store in which one waits that is due has to refuse new writes, however little room they
+//! would need.
 //!
 //! Each level is left later than it was entered, so that a store at the edge does not take turns.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,7 +49,8 @@ const RESERVE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 const RESERVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 const RESERVE_SHARE_MOST: u64 = 8;
 
-/// The part of the reserve that not even deletes may use, and the half of it that merges may not.
+/// The part of the reserve that not even deletes may use. Merges leave it and half of it, and only
+/// half of it if there is no more: what they free is then the only way out.
 const LAST_SHARE: u64 = 4;
 
 /// From this share of the disk on somebody should know, and under the other one it is good again.
@@ -125,6 +128,30 @@ pub(super) struct DiskWatch {
     looks: Mutex<Looks>,
 }
 
+/// Where a merge waits: in which lane, in which of its keyspaces.
+pub(super) type MergeAt = (usize, u64);
+
+/// Whether a merge may begin.
+pub(super) enum MergeRoom<'a> {
+    Enough(Merging<'a>),
+    /// Not beside those that are going on.
+    Later,
+    TooLittle,
+}
+
+/// A merge that is going on: what it needs is kept for it until it has ended.
+pub(super) struct Merging<'a> {
+    disk: &'a DiskWatch,
+    bytes: u64,
+}
+
+impl Drop for Merging<'_> {
+    fn drop(&mut self) {
+        let mut looks = self.disk.looks();
+        looks.merging = looks.merging.saturating_sub(self.bytes);
+    }
+}
+
 /// What is known since the last look.
 struct Looks {
     capacity: Capacity,
@@ -133,8 +160,10 @@ struct Looks {
     reserve: ReserveFile,
     /// What each lane still has to write.
     unwritten: Vec<u64>,
-    /// What the smallest merge needs that had to wait.
-    merge_bytes: Option<u64>,
+    /// What each merge needs that is due and has to wait for room, by lane and keyspace.
+    waiting: BTreeMap<MergeAt, u64>,
+    /// What the merges that are going on may still write.
+    merging: u64,
     /// The probe failed; told once.
     is_blind: bool,
 }
@@ -180,7 +209,8 @@ impl DiskWatch {
             looked_at: None,
             reserve: ReserveFile::open(directory),
             unwritten: Vec::new(),
-            merge_bytes: None,
+            waiting: BTreeMap::new(),
+            merging: 0,
             is_blind: false,
         };
         DiskWatch {
@@ -234,8 +264,18 @@ impl DiskWatch {
     pub(super) fn look(&self, lane: usize, unwritten: u64, incoming: u64) -> bool {
         let mut looks = self.looks();
         self.look_at(&mut looks, &[(lane, unwritten)]);
-        let needed = self.reserve_bytes(looks.capacity).saturating_add(incoming);
-        looks.capacity.total_bytes == 0 || looks.left() >= needed
+        let reserve = self.reserve_bytes(looks.capacity);
+        let has_room =
+            looks.capacity.total_bytes == 0 || looks.left() >= reserve.saturating_add(incoming);
+        // Who is refused for want of room is told the same wherever it asks. A large write may not
+        // fit where others do.
+        let would_stay_full = looks.left() < reserve.saturating_add(reserve / LAST_SHARE);
+        let before = self.level();
+        if !has_room && would_stay_full && before < DiskLevel::Full {
+            self.level.store(DiskLevel::Full as u8, Ordering::Release);
+            self.tell(before, DiskLevel::Full, &looks);
+        }
+        has_room
     }
 
     /// The same for all lanes, by somebody who has time: the file may grow.
@@ -375,25 +415,46 @@ impl DiskWatch {
         )))
     }
 
-    /// Whether there is room for a merge of so many bytes now. If it is due, and there is not, the
-    /// store counts as full until there is.
-    pub(super) fn has_room_to_merge(&self, bytes: u64, is_due: bool) -> bool {
+    /// Whether there is room for a merge that writes so many bytes. What others write at the same
+    /// time is not there for it.
+    pub(super) fn room_to_merge(&self, bytes: u64) -> MergeRoom<'_> {
         let mut looks = self.looks();
-        if !self.probe(&mut looks) {
-            return true;
-        }
-        let last = self.reserve_bytes(looks.capacity) / LAST_SHARE;
-        let needed = bytes.saturating_add(last / 2);
-        if looks.left() < needed {
-            if is_due {
-                let smallest = looks.merge_bytes.map_or(bytes, |other| other.min(bytes));
-                looks.merge_bytes = Some(smallest);
+        if bytes > 0 && self.probe(&mut looks) {
+            let last = self.reserve_bytes(looks.capacity) / LAST_SHARE;
+            // Beside a merge there is to be room for deletes, if there is any now.
+            let stays = if looks.left() < last { last / 2 } else { last + last / 2 };
+            let needed = bytes.saturating_add(looks.merging).saturating_add(stays);
+            if looks.left() < needed {
+                return if looks.merging > 0 { MergeRoom::Later } else { MergeRoom::TooLittle };
             }
-            return false;
+            looks.give_up_for(needed);
         }
-        looks.give_up_for(needed);
-        looks.merge_bytes = looks.merge_bytes.filter(|_| !is_due);
-        true
+        looks.merging = looks.merging.saturating_add(bytes);
+        MergeRoom::Enough(Merging { disk: self, bytes })
+    }
+
+    /// The same for a merge that could as well be left: the reserve is not for it.
+    pub(super) fn room_to_spare(&self, bytes: u64) -> MergeRoom<'_> {
+        let mut looks = self.looks();
+        if self.probe(&mut looks) {
+            let reserve = self.reserve_bytes(looks.capacity);
+            let needed = bytes.saturating_add(looks.merging).saturating_add(reserve);
+            if looks.spare() < needed {
+                return MergeRoom::TooLittle;
+            }
+        }
+        looks.merging = looks.merging.saturating_add(bytes);
+        MergeRoom::Enough(Merging { disk: self, bytes })
+    }
+
+    /// Notes that a merge is due and needs so much, or that none waits there any more. As long as
+    /// one waits that there is no room for, the store counts as full.
+    pub(super) fn note_waiting(&self, at: MergeAt, bytes: Option<u64>) {
+        let mut looks = self.looks();
+        match bytes {
+            Some(bytes) => looks.waiting.insert(at, bytes),
+            None => looks.waiting.remove(&at),
+        };
     }
 
     pub(super) fn is_watched(&self) -> bool {
@@ -412,16 +473,7 @@ impl DiskWatch {
 
     /// Whether a merge had to wait for want of room.
     pub(super) fn is_merge_waiting(&self) -> bool {
-        self.looks().merge_bytes.is_some()
-    }
-
-    /// Whether there is room for work that could as well be left.
-    pub(super) fn has_room_to_spare(&self, bytes: u64) -> bool {
-        let mut looks = self.looks();
-        if !self.probe(&mut looks) {
-            return true;
-        }
-        looks.spare() >= bytes.saturating_add(self.reserve_bytes(looks.capacity))
+        !self.looks().waiting.is_empty()
     }
 
     /// Why batches are refused, if they are.
@@ -465,7 +517,7 @@ fn next_level(before: DiskLevel, looks: &Looks, reserve: u64) -> DiskLevel {
     let last = reserve / LAST_SHARE;
     // What is above the limit by less than this does not end a level.
     let margin = |level| if before >= level { last } else { 0 };
-    let for_merge = looks.merge_bytes.map_or(0, |bytes| bytes.saturating_add(last));
+    let for_merge = looks.waiting.values().max().map_or(0, |bytes| bytes.saturating_add(last));
     if left < last.saturating_add(margin(DiskLevel::Exhausted) / 2) {
         return DiskLevel::Exhausted;
     }
@@ -475,5 +527,89 @@ fn next_level(before: DiskLevel, looks: &Looks, reserve: u64) -> DiskLevel {
     let used = looks.capacity.total_bytes.saturating_sub(left) as f64;
     let share = used / looks.capacity.total_bytes.max(1) as f64;
     let high = if before == DiskLevel::Roomy { HIGH } else { HIGH_NO_MORE };
-    if share >= high { DiskLevel::High } else { DiskLevel::Roomy }
+    // Of a small disk the reserve is more than a tenth: writes would be refused before that share
+    // is used, and nobody would have been warned.
+    let is_near = left < reserve.saturating_mul(2).saturating_add(margin(DiskLevel::High));
+    if share >= high || is_near { DiskLevel::High } else { DiskLevel::Roomy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    /// A disk that has as many megabytes as it is told.
+    #[derive(Default)]
+    struct Told(AtomicU64);
+
+    impl DiskProbe for Told {
+        fn capacity(&self, _: &Path) -> io::Result<Capacity> {
+            let free_bytes = self.0.load(Ordering::Acquire) * MB;
+            Ok(Capacity { total_bytes: 1024 * MB, free_bytes })
+        }
+    }
+
+    fn watch(reserve_mb: u64, free_mb: u64) -> (DiskWatch, Arc<Told>) {
+        let told = Arc::new(Told(free_mb.into()));
+        let probe = Arc::clone(&told) as Arc<dyn DiskProbe>;
+        let settings = DiskSettings { reserve_bytes: Some(reserve_mb * MB), probe };
+        (DiskWatch::new(Path::new("nowhere"), Some(settings)), told)
+    }
+
+    #[test]
+    fn merges_at_the_same_time_do_not_count_on_the_same_room() {
+        let (watch, told) = watch(8, 100);
+        let first = watch.room_to_merge(60 * MB);
+        assert!(matches!(first, MergeRoom::Enough(_)));
+        assert!(matches!(watch.room_to_merge(60 * MB), MergeRoom::Later));
+        assert!(matches!(watch.room_to_merge(30 * MB), MergeRoom::Enough(_)));
+        assert!(matches!(watch.room_to_spare(35 * MB), MergeRoom::TooLittle));
+        drop(first);
+        assert!(matches!(watch.room_to_merge(60 * MB), MergeRoom::Enough(_)));
+        told.0.store(30, Ordering::Release);
+        assert!(matches!(watch.room_to_merge(60 * MB), MergeRoom::TooLittle));
+        assert!(matches!(watch.room_to_merge(0), MergeRoom::Enough(_)), "tables are only moved");
+    }
+
+    #[test]
+    fn a_small_disk_warns_before_it_refuses() {
+        let (watch, told) = watch(128, 1_000);
+        let level = |free_mb| {
+            told.0.store(free_mb, Ordering::Release);
+            watch.look(0, 0, 0);
+            watch.level()
+        };
+        assert_eq!(
+            [300, 250, 270].map(level),
+            [DiskLevel::Roomy, DiskLevel::High, DiskLevel::High]
+        );
+        assert_eq!([127, 300].map(level), [DiskLevel::Full, DiskLevel::Roomy]);
+    }
+
+    #[test]
+    fn who_is_refused_is_told_so_everywhere() {
+        let (watch, _told) = watch(8, 9);
+        assert!(watch.look(0, 0, 1) && watch.level() < DiskLevel::Full);
+        assert!(!watch.look(0, 0, 2 * MB));
+        assert_eq!(watch.level(), DiskLevel::Full);
+        let (watch, _told) = self::watch(8, 500);
+        assert!(!watch.look(0, 0, 600 * MB));
+        assert_eq!(watch.level(), DiskLevel::Roomy, "others fit");
+    }
+
+    #[test]
+    fn the_store_is_full_as_long_as_any_merge_waits_that_is_due() {
+        let (watch, _told) = watch(8, 600);
+        watch.note_waiting((0, 1), Some(700 * MB));
+        watch.note_waiting((1, 1), Some(650 * MB));
+        watch.look_around(&[]);
+        assert_eq!(watch.level(), DiskLevel::Full);
+        watch.note_waiting((0, 1), None);
+        watch.look_around(&[]);
+        assert_eq!(watch.level(), DiskLevel::Full);
+        watch.note_waiting((1, 1), None);
+        watch.look_around(&[]);
+        assert_eq!(watch.level(), DiskLevel::Roomy);
+    }
 }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use fjall::{Database, Keyspace, Readable};
@@ -81,7 +81,8 @@ impl Lane {
 
     /// The bytes that are in buffers and journals only, about.
     pub(super) fn unwritten_bytes(&self) -> u64 {
-        self.view.load().as_ref().map_or(0, |view| view.unwritten_bytes())
+        let buffer_bytes = self.buffer_bytes.load(Ordering::Relaxed);
+        self.view.load().as_ref().map_or(0, |view| view.unwritten_bytes(buffer_bytes))
     }
 }
 

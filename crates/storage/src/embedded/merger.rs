@@ -24,9 +24,11 @@ use std::time::{Duration, Instant};
 
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree, CompressionType, Keyspace};
+use lsm_tree::Table;
+use lsm_tree::compaction::{Choice, CompactionStrategy};
 
 use super::committer::now;
-use super::disk::DiskWatch;
+use super::disk::{DiskWatch, MergeRoom};
 use super::health::Health;
 use super::lane::Lane;
 use super::pending;
@@ -39,6 +41,9 @@ use crate::error::StorageError;
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 40;
 
+/// So often one looks whether there is room for a merge that waits.
+const LOOK_FOR_ROOM_AFTER: Duration = Duration::from_millis(500);
+
 /// So many new tables are merged at once into the first level, which has as many of the size that
 /// is chosen. With more of them there would be less to merge in all, but readers look at each run.
 /// Items are read by key, where filters know who has it. What is sorted into the index at once is
@@ -50,13 +55,32 @@ const NEW_TABLES_OF_INDEX: u8 = 6 * pending::SORT_TABLES;
 /// With so many tables the first level of the index would be very large, were they not smaller.
 const INDEX_TABLE_SHARE: u64 = 3;
 
-/// A merge of one level into the next has about so many tables: one, and those with its keys, of
-/// which there are ten times as many.
+/// The largest tables that are made to bring deletions down, in times of the usual size.
+const LARGEST_TABLE_TIMES: u64 = 4;
+
+/// So many tables are merged into one at most.
 const TABLES_OF_A_MERGE: u64 = 12;
+
+/// The level in which everything ends.
+const LAST_LEVEL: usize = 6;
 
 /// A strategy that finds nothing to do: no level is ever large enough.
 pub(super) fn never() -> Leveled {
     Leveled::default().with_l0_threshold(u8::MAX).with_table_target_size(1 << 50)
+}
+
+/// One that brings everything down: levels have the size of one table, so all but the last one
+/// are too large.
+fn thorough(table_bytes: u64) -> Leveled {
+    let leveled = Leveled::default().with_table_target_size(table_bytes);
+    leveled.with_l0_threshold(1).with_level_ratio_policy(vec![1.0])
+}
+
+/// One that brings the first level down that there is, if it has more than so many bytes, in
+/// tables of that size or the largest. None of those below is too large.
+fn down(bytes: u64, table_bytes_max: u64) -> Leveled {
+    let leveled = Leveled::default().with_table_target_size(bytes.min(table_bytes_max));
+    leveled.with_l0_threshold(1).with_level_ratio_policy(vec![1e6])
 }
 
 /// The views of a lane that may still be held, the oldest first.
@@ -156,7 +180,7 @@ pub(super) struct Merger {
 struct Place {
     keyspace: Keyspace,
     strategy: Arc<Leveled>,
-    /// The one that brings everything down; see [`Worker::merge`].
+    /// The one that brings everything down; see [`Place::ways`].
     thorough: Arc<Leveled>,
     /// With so many new tables there is a merge to be done.
     new_tables: usize,
@@ -167,6 +191,7 @@ struct Worker {
     places: Vec<Place>,
     desk: Arc<Desk>,
     horizon: Arc<Horizon>,
+    lane: usize,
     health: Arc<Health>,
     disk: Arc<DiskWatch>,
 }
@@ -190,6 +215,7 @@ impl Merger {
                 places,
                 desk: Arc::clone(&desk),
                 horizon: Arc::clone(horizon),
+                lane: lane.index,
                 health: Arc::clone(&lane.health),
                 disk: Arc::clone(&lane.disk),
             };
@@ -242,25 +268,63 @@ impl Place {
     }
 
     fn with(keyspace: &Keyspace, new_tables: u8, table_bytes: u64) -> Place {
-        let leveled = || Leveled::default().with_table_target_size(table_bytes);
+        let leveled = Leveled::default().with_table_target_size(table_bytes);
         Place {
             keyspace: keyspace.clone(),
-            strategy: Arc::new(leveled().with_l0_threshold(new_tables)),
-            // Levels of the size of one table: all but the last one are too large.
-            thorough: Arc::new(leveled().with_l0_threshold(1).with_level_ratio_policy(vec![1.0])),
+            strategy: Arc::new(leveled.with_l0_threshold(new_tables)),
+            thorough: Arc::new(thorough(table_bytes)),
             new_tables: usize::from(new_tables),
             table_bytes,
         }
     }
 
-    /// The bytes that the next merge writes, at most: the new tables with the first level, or a few
-    /// tables of one level with those below them that have the same keys.
-    fn room_for_merge(&self) -> u64 {
+    /// The ways to merge, the best first, and how much each may merge at once.
+    ///
+    /// On a full disk what was deleted is worth more than the work: then everything is brought down
+    /// a few tables at a time, to where a deleted record and its deletion meet. The engine brings
+    /// a level down only when it is larger than a table, and a table only onto fifty of its size.
+    /// Deletions are small, and what they delete may lie far apart. So where there is nothing in
+    /// between they go straight to the last level, if they touch few tables of it (which become
+    /// one); and a level that stays where it is goes down as one of tables of another size.
+    fn ways(&self, is_full: bool) -> Vec<(Arc<Leveled>, u64)> {
+        let any = u64::MAX;
+        if !is_full {
+            return vec![(Arc::clone(&self.strategy), any)];
+        }
         let version = self.keyspace.tree.current_version();
         let bytes = |level: usize| version.level(level).map_or(0, |level| level.size());
-        let first = (1..7).map(bytes).find(|bytes| *bytes > 0).unwrap_or(0);
-        let few = TABLES_OF_A_MERGE * self.table_bytes;
-        self.keyspace.tree.disk_space().min((bytes(0) + first).max(few))
+        let steps = (Arc::clone(&self.thorough), any);
+        match (1..LAST_LEVEL).map(bytes).find(|bytes| *bytes > 0) {
+            Some(first) => {
+                let most = self.table_bytes * LARGEST_TABLE_TIMES;
+                vec![steps, (Arc::new(down(first - first / 8, most)), any)]
+            }
+            None if bytes(LAST_LEVEL) > self.table_bytes => {
+                let few = TABLES_OF_A_MERGE * self.table_bytes;
+                vec![(Arc::new(thorough(bytes(LAST_LEVEL))), few), steps]
+            }
+            None => vec![steps],
+        }
+    }
+
+    /// What the next merge would read, and so write at most; nothing if there is none to do. Tables
+    /// that are only moved count as no bytes.
+    ///
+    /// Asked of the strategy itself, because what the engine merges next depends on which keys the
+    /// tables have: by sizes alone a merge of new tables into a keyspace that lies in the last
+    /// level looked like one of the whole keyspace. The engine merges nothing here by itself, so it
+    /// chooses the same a moment later, or with a new table more.
+    fn next_bytes(&self, strategy: &Leveled) -> Option<u64> {
+        let tree = &self.keyspace.tree;
+        let version = tree.current_version();
+        match strategy.choose(&version, tree.tree_config(), &Default::default()) {
+            Choice::DoNothing => None,
+            Choice::Move(_) | Choice::Drop(_) => Some(0),
+            Choice::Merge(input) => {
+                let read = |table: &&Table| input.table_ids.contains(&table.id());
+                Some(version.iter_tables().filter(read).map(|table| table.metadata.file_size).sum())
+            }
+        }
     }
 
     /// Whether a merge is due for certain.
@@ -317,9 +381,12 @@ fn shape(tree: &impl AbstractTree) -> [usize; 7] {
 
 impl Worker {
     fn run(&self) {
-        let mut looks_left = LOOKS;
+        let (mut looks_left, mut waits) = (LOOKS, false);
         loop {
-            let patience = (looks_left > 0).then_some(LOOK_AFTER);
+            let patience = match waits {
+                true => Some(LOOK_FOR_ROOM_AFTER),
+                false => (looks_left > 0).then_some(LOOK_AFTER),
+            };
             let done = match self.desk.take(patience) {
                 Some(Task::End) => return,
                 Some(Task::Look) => {
@@ -327,68 +394,113 @@ impl Worker {
                     self.merge_all()
                 }
                 Some(Task::LookOnce) => self.merge_all(),
-                Some(Task::Whole(bytes_max)) => self.merge_all().and_then(|()| {
-                    self.places.iter().try_for_each(|place| self.make_whole(place, bytes_max))
+                Some(Task::Whole(bytes_max)) => self.merge_all().and_then(|waits| {
+                    self.places.iter().try_for_each(|place| self.make_whole(place, bytes_max))?;
+                    Ok(waits)
                 }),
                 None => {
-                    looks_left -= 1;
+                    looks_left = looks_left.saturating_sub(1);
                     self.merge_all()
                 }
             };
-            if let Err(error) = done {
-                self.health.poison(error.to_string());
-                return;
+            match done {
+                Ok(still_waits) => waits = still_waits,
+                Err(error) => {
+                    self.health.poison(error.to_string());
+                    return;
+                }
             }
         }
     }
 
-    /// Merges until nothing is left to merge, always where most runs of new tables are.
-    fn merge_all(&self) -> Result<()> {
+    /// Merges until nothing is left to merge, always where most runs of new tables are. True if
+    /// something waits for room.
+    fn merge_all(&self) -> Result<bool> {
         let mut places: Vec<&Place> = self.places.iter().collect();
         while !self.desk.is_ending() {
             places.sort_by_key(|place| std::cmp::Reverse(place.keyspace.tree.l0_run_count()));
-            let mut is_merged = false;
+            let (mut is_merged, mut waits) = (false, false);
             for place in &places {
-                is_merged = self.merge(place)?;
+                let merged = self.merge(place)?;
+                waits |= merged == Merged::Waits;
+                is_merged = merged == Merged::Done;
                 if is_merged {
                     break;
                 }
             }
             if !is_merged {
-                return Ok(());
+                return Ok(waits);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Does a merge of a keyspace if there is one to do, and room for it. On a full disk what was
-    /// deleted is worth more than the work: then everything is brought down, a few tables at a
-    /// time, to where a deleted record and its deletion meet.
-    fn merge(&self, place: &Place) -> Result<bool> {
+    /// Does a merge of a keyspace if there is one to do, and room for it.
+    fn merge(&self, place: &Place) -> Result<Merged> {
         if !self.disk.is_watched() {
-            return place.merge(&self.horizon, &place.strategy);
+            return Ok(Merged::or_nothing(place.merge(&self.horizon, &place.strategy)?));
         }
-        let is_full = self.disk.level() >= DiskLevel::Full;
-        let needed = place.room_for_merge();
-        if !self.disk.has_room_to_merge(needed, place.is_due()) {
-            return Ok(false);
+        let (mut smallest, mut waits) = (None, false);
+        for (strategy, most) in place.ways(self.disk.level() >= DiskLevel::Full) {
+            let bytes = place.next_bytes(&strategy).filter(|bytes| *bytes <= most);
+            let Some(bytes) = bytes else { continue };
+            match self.disk.room_to_merge(bytes) {
+                MergeRoom::Enough(_until_it_ends) => {
+                    self.note_waiting(place, None);
+                    return Ok(Merged::or_nothing(place.merge(&self.horizon, &strategy)?));
+                }
+                MergeRoom::Later => waits = true,
+                MergeRoom::TooLittle => {
+                    smallest = Some(smallest.map_or(bytes, |other: u64| other.min(bytes)));
+                }
+            }
         }
-        let strategy = if is_full { &place.thorough } else { &place.strategy };
-        place.merge(&self.horizon, strategy)
+        if !waits {
+            self.note_waiting(place, smallest.filter(|_| place.is_due()));
+        }
+        Ok(if waits || smallest.is_some() { Merged::Waits } else { Merged::Nothing })
+    }
+
+    fn note_waiting(&self, place: &Place, bytes: Option<u64>) {
+        self.disk.note_waiting((self.lane, place.keyspace.id()), bytes);
     }
 
     /// Makes one run of a keyspace, if there is room for it.
     fn make_whole(&self, place: &Place, bytes_max: u64) -> Result<()> {
         let bytes = place.keyspace.tree.disk_space();
-        let is_small = bytes <= bytes_max && !is_whole(&place.keyspace);
-        let has_room = match self.disk.is_watched() && is_small {
-            true if self.disk.level() >= DiskLevel::Full => {
-                self.disk.has_room_to_merge(bytes, false)
-            }
-            true => self.disk.has_room_to_spare(bytes),
-            false => is_small,
+        if bytes > bytes_max || is_whole(&place.keyspace) {
+            return Ok(());
+        }
+        let is_full = self.disk.level() >= DiskLevel::Full;
+        let room = match is_full {
+            true => self.disk.room_to_merge(bytes),
+            false => self.disk.room_to_spare(bytes),
         };
-        if has_room { place.make_whole(bytes_max, &self.horizon) } else { Ok(()) }
+        match room {
+            MergeRoom::Enough(_until_it_ends) => place.make_whole(bytes_max, &self.horizon),
+            MergeRoom::Later | MergeRoom::TooLittle => Ok(()),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.places.iter().for_each(|place| self.note_waiting(place, None));
+    }
+}
+
+/// What became of a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merged {
+    Nothing,
+    /// There is one to do, and no room for it now.
+    Waits,
+    Done,
+}
+
+impl Merged {
+    fn or_nothing(is_done: bool) -> Merged {
+        if is_done { Merged::Done } else { Merged::Nothing }
     }
 }
 

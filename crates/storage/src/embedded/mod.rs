@@ -94,6 +94,8 @@ pub struct EmbeddedStore {
     living: Mutex<BTreeSet<PartitionId>>,
     /// There may be space to give back.
     wasteful: AtomicBool,
+    /// The disk was full at the last look.
+    was_full: AtomicBool,
     /// Held while partitions are made or dropped, so that this happens one call at a time.
     changing: Mutex<()>,
     orderly: Arc<AtomicBool>,
@@ -128,10 +130,7 @@ impl EmbeddedStore {
     pub fn open_copy(path: &Path) -> Result<EmbeddedStore> {
         let directory = Directory::lock_for_reading(path)?;
         let settings = EmbeddedSettings::default();
-        let Some(manifest) = directory.read_manifest(&settings)? else {
-            let path = path.display();
-            return Err(StorageError::Settings(format!("there is no store in {path}")));
-        };
+        let manifest = directory.expect_manifest(&settings)?;
         inventory::verify(&directory, &manifest)?;
         for lane in 0..manifest.frozen.lanes {
             LanePlan::to_read(&directory, &manifest, lane, &Dropped::default()).inspect()?;
@@ -162,6 +161,7 @@ impl EmbeddedStore {
             dropped,
             living: Mutex::default(),
             wasteful: AtomicBool::new(true),
+            was_full: AtomicBool::new(false),
             changing: Mutex::default(),
             orderly: Arc::default(),
             running: Mutex::new(Running {
@@ -396,6 +396,14 @@ impl Store for EmbeddedStore {
         let unwritten = |lane: &Arc<Lane>| (lane.index, lane.unwritten_bytes());
         let unwritten: Vec<_> = self.lanes.iter().map(unwritten).collect();
         self.disk.look_around(&unwritten);
+        let is_full = self.is_full();
+        if is_full && !self.was_full.swap(is_full, Ordering::AcqRel) {
+            // Lanes without work may have something in their buffers that frees space.
+            for lane in 0..self.lanes.len() {
+                drop(self.send(lane, Task::Settle));
+            }
+        }
+        self.was_full.store(is_full, Ordering::Release);
     }
 
     fn disk(&self) -> Option<Disk> {

@@ -125,6 +125,11 @@ impl Spaces {
         self.runs() + 1 >= RUNS_HALT
     }
 
+    /// Whether there are so few that writers are not slowed down.
+    pub(super) fn has_few_runs(&self) -> bool {
+        self.runs() < RUNS_MANY
+    }
+
     fn buffers_waiting(&self) -> usize {
         self.all().map(Keyspace::sealed_memtable_count).max().unwrap_or(0)
     }

@@ -25,7 +25,7 @@ impl ReserveFile {
     /// The one in this directory, as it was left.
     pub(super) fn open(directory: &Path) -> ReserveFile {
         let path = directory.join("RESERVE");
-        let held_bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let held_bytes = fs::metadata(&path).map_or(0, |metadata| held_bytes(&metadata));
         ReserveFile { path, held_bytes, is_impossible: false }
     }
 
@@ -69,6 +69,18 @@ impl ReserveFile {
     }
 }
 
+/// What is really set aside: a copy of the file may be as long without having a block.
+#[cfg(unix)]
+fn held_bytes(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.len().min(metadata.blocks().saturating_mul(512))
+}
+
+#[cfg(not(unix))]
+fn held_bytes(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
 #[cfg(unix)]
 fn set_aside(path: &Path, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -79,4 +91,19 @@ fn set_aside(path: &Path, bytes: u64) -> io::Result<()> {
 #[cfg(not(unix))]
 fn set_aside(_: &Path, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_blocks_holds_nothing() {
+        let name = format!("partita-reserve-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).unwrap();
+        fs::File::create(directory.join("RESERVE")).unwrap().set_len(1 << 30).unwrap();
+        assert_eq!(ReserveFile::open(&directory).held_bytes(), 0);
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -8,19 +8,24 @@
 //! what is in several runs of tables and not very large is made one ([`super::merger`]), and then,
 //! as long as there are replaced tables, the view is renewed, so that they can go.
 //!
-//! Buffers with little in them stay: they cost little, and small tables cost merges. Looks get
-//! rarer and end after a minute or two; a lane that is not written to then sleeps without a clock.
+//! Buffers with little in them stay: they cost little, and small tables cost merges. But not on a
+//! full disk: a few deletions may free much, and merges see only tables. Looks get rarer and end
+//! after a minute or two; a lane that is not written to then sleeps without a clock.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fjall::{AbstractTree, Keyspace};
 
+use super::committer::now;
 use super::merger;
 use super::view::Spaces;
-use crate::contract::Space;
+use crate::contract::{DiskLevel, Space};
 
-/// A buffer with less than this stays.
+/// A buffer with less than this stays, if there is room on the disk.
 const BUFFER_BYTES_MIN: u64 = 1024 * 1024;
+
+/// So often on a full disk, where there is always work, what was deleted becomes tables.
+const RELIEF_AFTER: Duration = Duration::from_secs(2);
 
 /// The time without work before the first look; after every other one it is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -73,13 +78,13 @@ impl Rest {
         (self.looks_left > 0).then(|| FIRST_WAIT * 2u32.saturating_pow(looks / 2))
     }
 
-    /// Looks. `merges` says whether it is for us to merge tables.
-    pub(super) fn next(&mut self, spaces: &Spaces, merges: bool) -> Next {
+    /// Looks. `merges` says whether it is for us to merge tables, `least` in how small a buffer
+    /// [there is something worth a table](bytes_worth_a_table).
+    pub(super) fn next(&mut self, spaces: &Spaces, merges: bool, least: u64) -> Next {
         let whole_bytes = if merges { self.whole_bytes() } else { 0 };
         self.looks_left = self.looks_left.saturating_sub(1);
         let keyspaces = || LARGE.into_iter().map(|space| (space, spaces.get(space)));
-        let full: Vec<Space> =
-            keyspaces().filter(|(_, keyspace)| is_worth_it(keyspace)).map(|(s, _)| s).collect();
+        let full = worth_a_table(spaces, least);
         let in_parts = |bytes| keyspaces().any(|(_, keyspace)| is_in_parts(keyspace, bytes));
         let next = if !full.is_empty() {
             Next::Flush(full)
@@ -115,8 +120,39 @@ fn is_in_parts(keyspace: &Keyspace, bytes_max: u64) -> bool {
     keyspace.tree.disk_space() <= bytes_max && !merger::is_whole(keyspace)
 }
 
-fn is_worth_it(keyspace: &Keyspace) -> bool {
-    keyspace.tree.active_memtable().size() >= BUFFER_BYTES_MIN
+/// How much a buffer or the pending changes of the index must have to be made tables of when there
+/// is time. Many small tables that cannot be merged would keep even deletes from being written.
+pub(super) fn bytes_worth_a_table(spaces: &Spaces, level: DiskLevel) -> u64 {
+    let is_relief = level >= DiskLevel::Full && spaces.has_few_runs();
+    if is_relief { 1 } else { BUFFER_BYTES_MIN }
+}
+
+/// The spaces that have so much in their buffers.
+pub(super) fn worth_a_table(spaces: &Spaces, least: u64) -> Vec<Space> {
+    let bytes = |space: &Space| spaces.get(*space).tree.active_memtable().size();
+    LARGE.into_iter().filter(|space| bytes(space) >= least).collect()
+}
+
+/// When what was deleted on a full disk becomes tables while there is work.
+#[derive(Debug, Default)]
+pub(super) struct Relief {
+    /// Something was deleted that may be in no table yet.
+    is_needed: bool,
+    last: Option<Instant>,
+}
+
+impl Relief {
+    /// A group was written; true if it is time.
+    pub(super) fn is_due(&mut self, frees: bool, level: DiskLevel) -> bool {
+        self.is_needed |= frees;
+        let is_due = self.is_needed
+            && level >= DiskLevel::Full
+            && self.last.is_none_or(|last| now().duration_since(last) >= RELIEF_AFTER);
+        if is_due {
+            *self = Relief { is_needed: false, last: Some(now()) };
+        }
+        is_due
+    }
 }
 
 #[cfg(test)]

@@ -87,9 +87,10 @@ pub(super) struct View {
 
 impl View {
     /// The bytes of the lane that are in buffers and journals only, about.
-    pub(super) fn unwritten_bytes(&self) -> u64 {
+    /// All write buffers together have so many at most: a full one may be small.
+    pub(super) fn unwritten_bytes(&self, buffer_bytes: u64) -> u64 {
         let pending: usize = self.runs.iter().map(|run| run.size_bytes()).sum();
-        self.spaces.buffered_bytes() + pending as u64
+        self.spaces.buffered_bytes().min(buffer_bytes) + pending as u64
     }
 
     /// The record with this stored key.

@@ -18,17 +18,17 @@ const MB: u64 = 1 << 20;
 const RESERVE: u64 = 8 * MB;
 
 /// A file system with a gigabyte, of which the store may have so much, with what it holds already.
-struct Told {
+pub(crate) struct Told {
     room: AtomicU64,
     fails: AtomicBool,
 }
 
 impl Told {
-    fn new() -> Arc<Told> {
+    pub(crate) fn new() -> Arc<Told> {
         Arc::new(Told { room: AtomicU64::new(512 * MB), fails: AtomicBool::new(false) })
     }
 
-    fn set_room(&self, bytes: u64) {
+    pub(crate) fn set_room(&self, bytes: u64) {
         self.room.store(bytes, Ordering::Release);
     }
 }

@@ -121,11 +121,7 @@ fn assert_told_or_harmless(dir: &Path, what: &str) -> bool {
     let before = files(dir);
     let report = check(dir);
     assert_eq!(files(dir), before, "a check changed something, {what}");
-    let problems = match report {
-        Ok(report) => report.problems,
-        Err(StorageError::Settings(text)) if text.contains("there is no store") => vec![text],
-        Err(error) => panic!("{error}, {what}"),
-    };
+    let problems = report.unwrap_or_else(|error| panic!("{error}, {what}")).problems;
     match EmbeddedStore::open(dir, EmbeddedSettings::default()) {
         Ok(store) => {
             assert_eq!(problems, Vec::<String>::new(), "served all the same, {what}");
@@ -206,10 +202,15 @@ fn no_damage_of_a_file_goes_unnoticed() {
             ("lane-0/0.jnl", "removed"),
             ("lane-0/keyspaces/0/current", "removed"),
             ("lane-0/keyspaces/1/current", "removed"),
-            ("lane-0/keyspaces/1/tables/0", "changed places with that of the other lane"),
         ] {
             assert!(refused[&(Path::new(name), what)], "killed {killed}: {name} was {what}");
         }
+        // Which tables both lanes have depends on what was merged when.
+        let is_table = |name: &Path| name.parent().is_some_and(|parent| parent.ends_with("tables"));
+        let of_another = "changed places with that of the other lane";
+        let mut tables =
+            refused.iter().filter(|((name, what), _)| is_table(name) && *what == of_another);
+        assert!(tables.any(|(_, refused)| *refused), "killed {killed}: no table {of_another}");
         let count = refused.values().filter(|refused| **refused).count();
         assert!(count * 4 > refused.len() * 3, "{count} of {} were refused", refused.len());
     }

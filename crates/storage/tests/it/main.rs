@@ -15,5 +15,6 @@ mod model;
 mod pending;
 mod poison;
 mod reopen;
+mod room;
 mod torn;
 mod write_memory;

@@ -51,9 +51,6 @@ const MERGE_PART: usize = 2;
 /// So many tables are made of what is sorted in at once; see [`sorter`].
 pub(super) const SORT_TABLES: u8 = 4;
 
-/// A lane without work sorts in no less than this: see [`super::tidy`].
-const IDLE_BYTES_MIN: usize = 1024 * 1024;
-
 /// The runs that a view shows, the newest first.
 pub(super) type Runs = Arc<[Arc<Run>]>;
 
@@ -165,9 +162,10 @@ impl Pending {
         !self.is_sorting() && self.size_bytes() >= self.sort_bytes
     }
 
-    /// Whether it is time for that when there is nothing else to do.
-    pub(super) fn is_worth_sorting(&self) -> bool {
-        !self.is_sorting() && self.size_bytes() >= IDLE_BYTES_MIN
+    /// Whether it is time for that when there is nothing else to do and so much is worth it: see
+    /// [`super::tidy`].
+    pub(super) fn is_worth_sorting(&self, least: u64) -> bool {
+        !self.is_sorting() && self.size_bytes() as u64 >= least
     }
 
     /// Whether writers have to wait for the sorter.

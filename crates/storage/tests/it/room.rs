@@ -1,0 +1,227 @@
+//! A disk that is nearly full is made room on: merges run with little room, and what was deleted
+//! comes back.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use partita_model::Lsn;
+use partita_storage::{
+    Batch, DiskLevel, DiskProbe, DiskSettings, EmbeddedSettings, EmbeddedStore, PartitionId, Space,
+    StorageError, Store,
+};
+
+use crate::dir::{TempDir, lanes};
+use crate::disk::Told;
+
+const P: PartitionId = PartitionId(1);
+const KB: u64 = 1 << 10;
+const MB: u64 = 1 << 20;
+const RESERVE: u64 = 4 * MB;
+
+/// Small tables and buffers, so that there are many of them.
+fn open_with(
+    reserve: u64,
+    path: &Path,
+    told: &Arc<Told>,
+    buffer_bytes: u64,
+    table_bytes: u64,
+) -> EmbeddedStore {
+    let probe = Arc::clone(told) as Arc<dyn DiskProbe>;
+    let disk = DiskSettings { reserve_bytes: Some(reserve), probe };
+    let settings = EmbeddedSettings {
+        disk: Some(disk),
+        memtable_bytes: Some(buffer_bytes),
+        table_bytes: Some(table_bytes),
+        ..lanes(1)
+    };
+    EmbeddedStore::open(path, settings).unwrap()
+}
+
+fn open(path: &Path, told: &Arc<Told>, buffer_bytes: u64) -> EmbeddedStore {
+    open_with(RESERVE, path, told, buffer_bytes, 64 * KB)
+}
+
+/// Bytes that no compression makes fewer.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn items(keys: impl Iterator<Item = u64>, bytes: usize) -> Batch {
+    let mut batch = Batch::new();
+    for key in keys {
+        batch.put(Space::Items, key.to_be_bytes().to_vec(), noise(key, bytes));
+    }
+    batch
+}
+
+fn removal(keys: impl Iterator<Item = u64>) -> Batch {
+    let mut batch = Batch { frees: true, ..Batch::new() };
+    for key in keys {
+        batch.delete(Space::Items, key.to_be_bytes().to_vec());
+    }
+    batch
+}
+
+/// A store with so many items, in the order of their keys: their tables go straight to the last
+/// level.
+fn filled(path: &Path, told: &Arc<Told>, count: u64, bytes: usize) -> EmbeddedStore {
+    let store = open(path, told, 64 * KB);
+    store.create_partitions(&[P], Lsn(0)).unwrap();
+    for first in (0..count).step_by(20) {
+        store.submit(P, items(first..count.min(first + 20), bytes)).wait().unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    open(path, told, 64 * KB)
+}
+
+/// The bytes of all tables.
+fn table_bytes(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let bytes = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => table_bytes(&entry.path()),
+        Ok(metadata) if directory.ends_with("tables") => metadata.len(),
+        _ => 0,
+    };
+    entries.flatten().map(bytes).sum()
+}
+
+/// Waits, for as long as it takes on a busy machine.
+#[track_caller]
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    for _ in 0..1_200 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it does not come about");
+}
+
+fn level(store: &EmbeddedStore) -> DiskLevel {
+    store.look_at_disk();
+    store.disk().unwrap().level
+}
+
+fn is_refused(store: &EmbeddedStore, batch: Batch) -> bool {
+    match store.submit(P, batch).wait() {
+        Ok(_) => false,
+        Err(StorageError::DiskFull(_)) => true,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn deletes_free_what_lies_in_the_last_level_with_less_room_than_that_has() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    let store = filled(dir.path(), &told, 24_000, 500);
+    let before = table_bytes(dir.path());
+    assert!(before > 11 * MB, "{before}");
+    told.set_room(RESERVE - 100 * KB);
+    assert_eq!(level(&store), DiskLevel::Full);
+    store.submit(P, removal(2_000..3_000)).wait().unwrap();
+    wait_until(|| {
+        store.look_at_disk();
+        table_bytes(dir.path()) < before * 97 / 100
+    });
+    assert_eq!(level(&store), DiskLevel::Full, "no more was free than that at any time");
+}
+
+#[test]
+fn a_merge_of_new_tables_is_not_taken_for_one_of_all_that_there_is() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    let store = filled(dir.path(), &told, 24_000, 500);
+    told.set_room(RESERVE * 5 / 2);
+    for key in 0..200 {
+        let batch = items((key * 60..key * 60 + 60).step_by(6), 600);
+        store.submit(P, batch).wait().unwrap();
+        assert!(level(&store) < DiskLevel::Full, "there is more than twice the reserve");
+    }
+}
+
+#[test]
+fn a_merge_that_waited_is_forgotten_when_there_is_nothing_to_merge_any_more() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    let store = open(dir.path(), &told, MB);
+    let other = PartitionId(2);
+    store.create_partitions(&[P, other], Lsn(0)).unwrap();
+    // Less than eight new tables have, and more than the reserve and a buffer.
+    told.set_room(RESERVE + 5 * MB / 2);
+    let mut keys = (0..).map(|n: u64| n * 7_919 % 2_000);
+    wait_until(|| {
+        let refused = (0..50).any(|_| is_refused(&store, items(keys.by_ref().take(10), 8_000)));
+        refused && table_bytes(dir.path()) > 8 * MB && level(&store) == DiskLevel::Full
+    });
+    store.drop_partitions(&[P]).unwrap();
+    wait_until(|| {
+        store.free_dropped().unwrap();
+        level(&store) < DiskLevel::Full
+    });
+    store.submit(other, items(0..1, 10)).wait().unwrap();
+}
+
+/// Large items that are in tables, and so few that deleting some does not fill a buffer.
+fn with_large_items(path: &Path, told: &Arc<Told>) -> EmbeddedStore {
+    let store = open_with(4 * RESERVE, path, told, 128 * KB, 512 * KB);
+    store.create_partitions(&[P], Lsn(0)).unwrap();
+    for key in 0..60 {
+        store.submit(P, items(key..key + 1, 100_000)).wait().unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    open_with(4 * RESERVE, path, told, 128 * KB, 512 * KB)
+}
+
+const DELETED: std::ops::Range<u64> = 10..13;
+
+/// Waits until the bytes of those that were deleted are free.
+fn wait_until_freed(path: &Path, before: u64, again: impl Fn()) {
+    wait_until(|| {
+        again();
+        table_bytes(path) < before - 250_000
+    });
+}
+
+#[test]
+fn a_few_deletes_free_what_they_delete() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    let store = with_large_items(dir.path(), &told);
+    told.set_room(4 * RESERVE - 100 * KB);
+    assert_eq!(level(&store), DiskLevel::Full);
+    let before = table_bytes(dir.path());
+    store.submit(P, removal(DELETED)).wait().unwrap();
+    wait_until_freed(dir.path(), before, || {});
+}
+
+#[test]
+fn deletes_that_never_rest_free_what_they_delete() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    let store = with_large_items(dir.path(), &told);
+    told.set_room(4 * RESERVE - 100 * KB);
+    assert_eq!(level(&store), DiskLevel::Full);
+    let before = table_bytes(dir.path());
+    wait_until_freed(dir.path(), before, || {
+        store.submit(P, removal(DELETED)).wait().unwrap();
+    });
+}
+
+#[test]
+fn what_was_deleted_before_the_disk_got_full_is_freed_without_a_write() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    let store = with_large_items(dir.path(), &told);
+    let before = table_bytes(dir.path());
+    store.submit(P, removal(DELETED)).wait().unwrap();
+    told.set_room(4 * RESERVE - 100 * KB);
+    assert_eq!(level(&store), DiskLevel::Full);
+    wait_until_freed(dir.path(), before, || {});
+}
