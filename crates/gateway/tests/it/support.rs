@@ -82,6 +82,7 @@ async fn answer(
         }
         "/dropped" => delivered(Delivery { dropped: true, ..Delivery::default() }),
         "/late" => delivered(Delivery { delay: Duration::from_millis(30), ..Delivery::default() }),
+        "/megabyte" => Response::new(StatusCode::OK, vec![b'x'; 1 << 20]),
         "/large" => Response::new(StatusCode::OK, vec![b'x'; 32 * 1024 * 1024]),
         _ => echo(&request),
     }
@@ -252,6 +253,12 @@ impl TestServer {
         let status = self.connect().await.get("/status").await;
         let status: serde_json::Value = serde_json::from_str(status.text()).unwrap();
         status["bodies_bytes"].as_u64().unwrap()
+    }
+
+    /// Waits until bodies take so much.
+    pub(crate) async fn bodies_at_least(&self, bytes: u64) {
+        let seen = timeout(PATIENCE, async { while self.bodies_bytes().await < bytes {} });
+        assert!(seen.await.is_ok(), "{} bytes are held", self.bodies_bytes().await);
     }
 
     /// Waits until bodies take no more than this: connections that were cut end by themselves.
