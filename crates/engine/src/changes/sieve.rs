@@ -52,7 +52,7 @@ impl Database {
             )));
         }
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(supervision);
-        let scope = self.query_scope(container, &query)?;
+        let scope = self.query_scope(container, &query, supervision)?;
         let scope = ScopeSettings { interrupt: Some(interrupt), ..scope };
         Ok(Sieve { query, scope, previous: *previous })
     }

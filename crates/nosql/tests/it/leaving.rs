@@ -3,11 +3,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use partita_engine::{EngineSettings, Script, ScriptCall, ScriptEnd, ScriptHost, ScriptRuntime};
 use partita_gateway::{Door, Figures, Response};
+
+use partita_model::{Result, Value};
+use partita_query::Functions;
 
 use crate::support::{Answer, Ask, READONLY, World};
 
@@ -51,10 +56,26 @@ fn waiting(world: &World, ask: Ask<'_>) -> Client {
     client
 }
 
-fn until(what: impl Fn() -> bool) {
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "what never happens is told by the real clock")]
+fn until(mut what: impl FnMut() -> bool) {
+    let begun = Instant::now();
     while !what() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it did not happen");
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[track_caller]
+fn answered(client: &mut Client) -> Answer {
+    let mut answer = None;
+    until(|| {
+        if let Poll::Ready(response) = poll(client) {
+            answer = Some(Answer::of(response));
+        }
+        answer.is_some()
+    });
+    answer.unwrap()
 }
 
 /// The value of a metric without labels.
@@ -134,14 +155,111 @@ fn a_request_may_set_a_limit_for_its_query() {
     query(&world, BRIEF).expect(200);
     assert!(poll(&mut bomb).is_pending());
     world.clock.advance_millis(1);
-    let answer = loop {
-        match poll(&mut bomb) {
-            Poll::Ready(response) => break Answer::of(response),
-            Poll::Pending => thread::sleep(Duration::from_millis(1)),
-        }
-    };
+    let answer = answered(&mut bomb);
     assert_eq!(answer.status, 408, "{}", answer.text());
     assert!(answer.text().contains("limit of 1500 ms"), "{}", answer.text());
     let charge: f64 = answer.header("x-ms-request-charge").unwrap().parse().unwrap();
     assert!(charge >= 2.8, "{charge}");
+}
+
+/// Runs functions elsewhere, all of them one after the other: a query has the one that runs them
+/// from its first call on, until it is done. None returns before the gate is open.
+#[derive(Default)]
+struct OneWorker(Arc<Elsewhere>);
+
+#[derive(Default)]
+struct Elsewhere {
+    state: Mutex<WorkerState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WorkerState {
+    is_open: bool,
+    is_taken: bool,
+    calls: u64,
+}
+
+impl Elsewhere {
+    fn change(&self, change: impl FnOnce(&mut WorkerState)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    fn wait_while(&self, mut what: impl FnMut(&mut WorkerState) -> bool) {
+        drop(self.changed.wait_while(self.state.lock().unwrap(), |state| what(state)).unwrap());
+    }
+}
+
+impl ScriptRuntime for OneWorker {
+    fn check(&self, _: &Script) -> Result<()> {
+        Ok(())
+    }
+
+    fn run(&self, _: &ScriptCall<'_>, _: &mut dyn ScriptHost) -> ScriptEnd {
+        ScriptEnd { result: Ok(None), log: String::new() }
+    }
+
+    fn functions(&self, _: Vec<Script>) -> Arc<dyn Functions> {
+        Arc::new(HasWorker { worker: Arc::clone(&self.0), is_taken: Mutex::default() })
+    }
+}
+
+struct HasWorker {
+    worker: Arc<Elsewhere>,
+    is_taken: Mutex<bool>,
+}
+
+impl Functions for HasWorker {
+    fn call(&self, _: &str, _: &[Option<Value>]) -> Result<Option<Value>> {
+        let mut is_taken = self.is_taken.lock().unwrap();
+        if !*is_taken {
+            self.worker.wait_while(|state| state.is_taken);
+            self.worker.change(|state| state.is_taken = true);
+            *is_taken = true;
+        }
+        self.worker.change(|state| state.calls += 1);
+        self.worker.wait_while(|state| !state.is_open);
+        Ok(Some(Value::from(1)))
+    }
+}
+
+impl Drop for HasWorker {
+    fn drop(&mut self) {
+        if *self.is_taken.get_mut().unwrap() {
+            self.worker.change(|state| state.is_taken = false);
+        }
+    }
+}
+
+#[test]
+fn queries_whose_functions_run_elsewhere_leave_the_processor_to_others() {
+    let runtime = Arc::new(OneWorker::default());
+    let worker = Arc::clone(&runtime.0);
+    let mut settings = EngineSettings::default();
+    settings.scripts.runtime = Some(runtime);
+    let world = World::with_processors(1, settings);
+    for n in 0..5 {
+        world
+            .post(DOCS, &format!(r#"{{"id":"{n}","pk":"{n}"}}"#))
+            .key(&format!(r#"["{n}"]"#))
+            .expect(201);
+    }
+    world.post("/dbs/d/colls/c/udfs", r#"{"id":"f","body":"function () {}"}"#).expect(201);
+    let calling = "SELECT VALUE udf.f(c.id) FROM c";
+    let mut clients: Vec<Client> = Vec::new();
+    for count in 1..=3 {
+        clients.push(waiting(&world, query(&world, calling)));
+        // One has the worker, the others wait for it: none of them has the processor.
+        until(|| running(&world) == count && worker.state.lock().unwrap().calls == 1);
+    }
+    query(&world, BRIEF).expect(200);
+    let left = clients.pop();
+    drop(left);
+    worker.change(|state| state.is_open = true);
+    for client in &mut clients {
+        let answer = answered(client);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    until(|| running(&world) == 0);
 }
