@@ -93,6 +93,31 @@ async fn the_next_request_may_come_while_the_first_waits_and_its_end_is_seen_beh
 }
 
 #[tokio::test]
+async fn who_sends_much_behind_what_may_take_long_cannot_hide_the_end_with_it() {
+    let server = start(|_| {});
+    let much = "x".repeat(40_000);
+    let mut stream = asked(&server, "/wait").await;
+    stream.write_all(much.as_bytes()).await.unwrap();
+    happens(&server.door.dropped).await;
+    let mut client = Client::new(stream);
+    let reply = client.reply().await;
+    assert_eq!((reply.status, reply.header("connection")), (400, Some("close")));
+    assert!(reply.text().contains("16384 bytes were sent behind"), "{}", reply.text());
+    server.metric(r#"partita_refused_total{reason="sent_ahead"} 1"#).await;
+
+    let mut stream = asked(&server, "/wait").await;
+    stream.write_all(much.as_bytes()).await.unwrap();
+    drop(stream);
+    happens(&server.door.dropped).await;
+
+    // What is done in any case is done, and answered.
+    let mut stream = asked(&server, "/wait/finish").await;
+    stream.write_all(much.as_bytes()).await.unwrap();
+    server.door.gate.add_permits(1);
+    assert_eq!(Client::new(stream).reply().await.text(), "waited");
+}
+
+#[tokio::test]
 async fn requests_that_came_together_with_the_end_are_answered_in_order() {
     let server = start(|_| {});
     let mut stream = TcpStream::connect(server.address).await.unwrap();
