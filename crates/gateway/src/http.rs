@@ -102,7 +102,7 @@ pub(crate) async fn answer(
         return Ok(finish(&origin, response, head_only));
     }
     let response = match Box::pin(take_body(&origin, &mut request, body)).await {
-        Ok(_held) => match ask(&*site.door, request).await {
+        Ok(held) => match ask(&*site.door, request, held).await {
             Ok(response) => deliver(response).await?,
             Err(message) => origin.panicked(&message),
         },
@@ -112,11 +112,11 @@ pub(crate) async fn answer(
 }
 
 /// Reads the request's body, or says why it is not read.
-async fn take_body<'a>(
-    origin: &'a Origin,
+async fn take_body(
+    origin: &Origin,
     request: &mut Request,
     body: Incoming,
-) -> Result<Option<Held<'a>>, Response> {
+) -> Result<Option<Held>, Response> {
     let limits = &origin.site.bodies;
     if body.is_end_stream() {
         return Ok(None);
@@ -140,12 +140,15 @@ async fn take_body<'a>(
 }
 
 /// The door's response; a panic becomes an error with the panic's message.
-async fn ask(door: &dyn Door, request: Request) -> Result<Response, String> {
+async fn ask(door: &dyn Door, request: Request, held: Option<Held>) -> Result<Response, String> {
     // Nothing of what is handed over is used after a panic, so no broken state can be seen.
     match catch_unwind(AssertUnwindSafe(|| door.handle(request))) {
         Ok(Answer::Now(response)) => Ok(response),
         // If the stream is reset, or the connection lost, hyper drops this future.
-        Ok(Answer::Later(pending)) => catch_panic(pending).await,
+        Ok(Answer::Later(mut pending)) => {
+            pending.held = held;
+            catch_panic(pending).await
+        }
         Err(panic) => Err(panic_text(panic.as_ref())),
     }
 }

@@ -207,8 +207,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         // Nothing of what is handed over is used after a panic, so no broken state can be seen.
         let answered = catch_unwind(AssertUnwindSafe(|| site.door.handle(request)));
         let answered = match answered {
-            Ok(Answer::Now(response)) => Ok(response),
-            Ok(Answer::Later(pending)) => {
+            Ok(Answer::Now(response)) => {
+                drop(held);
+                Ok(response)
+            }
+            Ok(Answer::Later(mut pending)) => {
+                pending.held = held;
                 let if_left = pending.if_left();
                 match self.wait(catch_panic(pending), if_left).await? {
                     Waited::For(answered) => answered,
@@ -222,7 +226,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             }
             Err(panic) => Err(panic_text(panic.as_ref())),
         };
-        drop(held);
         match answered {
             Ok(response) if response.delivery == Delivery::default() => {
                 self.write(response, form).await
@@ -238,7 +241,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         framing: Framing,
         expects_continue: bool,
         request: &Request,
-    ) -> io::Result<Result<(Bytes, Held<'a>), Response>> {
+    ) -> io::Result<Result<(Bytes, Held), Response>> {
         let origin = self.origin;
         let limits = &origin.site.bodies;
         let announced = match limits.check_announced(framing) {

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -170,6 +170,40 @@ fn begun_at_a_time(length: JobLength) -> u64 {
 fn of_brief_jobs_only_those_that_run_are_begun_and_of_long_ones_many() {
     assert_eq!(begun_at_a_time(JobLength::Brief), 1);
     assert!(begun_at_a_time(JobLength::Long) > 4);
+}
+
+#[test]
+fn a_credential_with_many_containers_leaves_threads_and_places_to_others() {
+    let pool = Pool::new(1, 64).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let running = Arc::new(AtomicU64::new(0));
+    let run = |credential, container| {
+        let (stop, running) = (Arc::clone(&stop), Arc::clone(&running));
+        let share = Share { credential, container };
+        Box::pin(pool.run(JobLength::Long, share, move |task| {
+            running.fetch_add(1, Ordering::Relaxed);
+            while !stop.load(Ordering::Relaxed) && !task.is_cancelled() {
+                task.step_aside();
+            }
+        }))
+    };
+    // Half of the threads, and half of the places in the queue.
+    let mut jobs = Vec::new();
+    for n in 0..64 {
+        let mut job = run(1, n);
+        assert!(begin(&mut job).is_pending());
+        jobs.push(job);
+        until(|| running.load(Ordering::Relaxed) == (n + 1).min(32));
+    }
+    assert!(matches!(begin(&mut run(1, 64)), Poll::Ready(Err(PoolError::Full { .. }))));
+    let mut others: Vec<_> = (0..8).map(|n| run(2, n)).collect();
+    assert!(others.iter_mut().all(|job| begin(job).is_pending()));
+    until(|| running.load(Ordering::Relaxed) == 40);
+    stop.store(true, Ordering::Relaxed);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for job in jobs.into_iter().chain(others) {
+        assert_eq!(runtime.block_on(job), Ok(()));
+    }
 }
 
 #[test]

@@ -133,6 +133,37 @@ async fn requests_that_came_together_with_the_end_are_answered_in_order() {
     assert_eq!(server.door.gate.available_permits(), 0);
 }
 
+#[tokio::test]
+async fn the_body_of_what_goes_on_without_its_client_counts_until_it_is_done() {
+    const LENGTH: usize = 300_000;
+    let server = start(|_| {});
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head =
+        format!("POST /wait/finish HTTP/1.1\r\nhost: test\r\ncontent-length: {LENGTH}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b'x'; LENGTH]).await.unwrap();
+    happens(&server.door.arrived).await;
+    reset(stream);
+    server.metric("partita_connections_open 0").await;
+    assert_eq!(server.bodies_bytes().await, LENGTH as u64);
+    server.door.gate.add_permits(1);
+    happens(&server.door.done).await;
+    server.bodies_at_most(0).await;
+
+    // The same over HTTP/2.
+    let mut sender = speak(TcpStream::connect(server.address).await.unwrap()).await;
+    let request = hyper::Request::post("http://test/wait/finish");
+    let request = request.body(Full::new(Bytes::from(vec![b'x'; LENGTH]))).unwrap();
+    let exchange = tokio::spawn(async move { drop(sender.send_request(request).await) });
+    happens(&server.door.arrived).await;
+    exchange.abort();
+    server.metric("partita_connections_open 0").await;
+    assert_eq!(server.bodies_bytes().await, LENGTH as u64);
+    server.door.gate.add_permits(1);
+    happens(&server.door.done).await;
+    server.bodies_at_most(0).await;
+}
+
 /// A request of HTTP/2 that has reached the door; dropped, its stream is reset.
 async fn streaming(server: &TestServer, path: &str) -> tokio::task::JoinHandle<()> {
     let mut sender = speak(TcpStream::connect(server.address).await.unwrap()).await;
