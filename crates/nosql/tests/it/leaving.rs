@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -125,20 +126,104 @@ fn a_brief_query_is_answered_beside_long_ones_of_the_same_client() {
     until(|| running(&world) == 0);
 }
 
+/// The base price of a query.
+const BASE: f64 = 2.8;
+
+fn consumed(world: &World) -> f64 {
+    let partitions = world.database.partition_metrics();
+    partitions.iter().map(|found| found.figures.consumed_ru).sum()
+}
+
+/// Counts the calls of `udf.f`: one for each row that a bomb makes, as long as somebody wants it.
+#[derive(Default)]
+struct CountsCalls(Arc<AtomicU64>);
+
+impl ScriptRuntime for CountsCalls {
+    fn check(&self, _: &Script) -> Result<()> {
+        Ok(())
+    }
+
+    fn run(&self, _: &ScriptCall<'_>, _: &mut dyn ScriptHost) -> ScriptEnd {
+        ScriptEnd { result: Ok(None), log: String::new() }
+    }
+
+    fn functions(&self, _: Vec<Script>) -> Arc<dyn Functions> {
+        Arc::new(CountsCalls(Arc::clone(&self.0)))
+    }
+}
+
+impl Functions for CountsCalls {
+    fn call(&self, _: &str, _: &[Option<Value>]) -> Result<Option<Value>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Value::from(1)))
+    }
+}
+
+/// What the same work costs when it is completed: one item of so many elements. A world of its own,
+/// which counts the calls; and the price of a thousand rows.
+fn measured(world: &World, calls: &AtomicU64, text: &str) -> f64 {
+    let (before, counted) = (consumed(world), calls.load(Ordering::Relaxed));
+    query(world, text).expect(200);
+    let rows = calls.load(Ordering::Relaxed) - counted;
+    assert!(rows > 10_000, "{rows}");
+    (consumed(world) - before - BASE) / rows as f64
+}
+
+/// Two items with cross joins: a small one under `s`, which comes to its end, and under `b` one
+/// that does not.
+fn counting() -> (World, Arc<AtomicU64>) {
+    let runtime = CountsCalls::default();
+    let calls = Arc::clone(&runtime.0);
+    let mut settings = EngineSettings::default();
+    settings.scripts.runtime = Some(Arc::new(runtime));
+    let world = World::with_processors(2, settings);
+    world.post("/dbs/d/colls/c/udfs", r#"{"id":"f","body":"function () {}"}"#).expect(201);
+    for (key, items, elements) in [("s", 4, 20), ("b", 400, 210)] {
+        let elements = (0..elements).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        for n in 0..items {
+            let body = format!(r#"{{"id":"{key}{n}","pk":"{key}","t":[{elements}]}}"#);
+            world.post(DOCS, &body).key(&format!(r#"["{key}"]"#)).expect(201);
+        }
+    }
+    (world, calls)
+}
+
+fn joined(key: &str) -> String {
+    format!(
+        "SELECT COUNT(1) FROM c JOIN x IN c.t JOIN y IN c.t JOIN z IN c.t \
+         WHERE c.pk = '{key}' AND udf.f(z) = 1"
+    )
+}
+
 #[test]
-fn a_query_that_was_left_is_charged() {
-    let world = loaded();
-    let consumed = || {
-        let partitions = world.database.partition_metrics();
-        partitions.iter().map(|found| found.figures.consumed_ru).sum::<f64>()
-    };
-    let before = consumed();
-    let bomb = waiting(&world, query(&world, BOMB));
-    until(|| running(&world) == 1);
+fn a_query_that_was_left_is_charged_half_of_the_same_work_completed_at_least() {
+    let (world, calls) = counting();
+    let of_row = measured(&world, &calls, &joined("s"));
+    let (before, counted) = (consumed(&world), calls.load(Ordering::Relaxed));
+    let bomb = waiting(&world, query(&world, &joined("b")));
+    // A helper takes part where it can: both processors are there for it.
+    until(|| calls.load(Ordering::Relaxed) - counted > 300_000);
     drop(bomb);
     until(|| running(&world) == 0);
-    // Not even one of its items was done, and at least a step of it.
-    assert!(consumed() - before >= 2.8, "{}", consumed() - before);
+    let rows = (calls.load(Ordering::Relaxed) - counted) as f64;
+    let charge = consumed(&world) - before;
+    assert!(charge >= BASE + of_row * rows / 2.0, "{charge} for {rows} rows of {of_row}");
+}
+
+#[test]
+fn a_query_that_ends_at_its_limit_is_charged_half_of_the_same_work_completed_at_least() {
+    let (world, calls) = counting();
+    let of_row = measured(&world, &calls, &joined("s"));
+    let counted = calls.load(Ordering::Relaxed);
+    let limited = query(&world, &joined("b")).header("x-partita-query-seconds-max", "1.5");
+    let mut bomb = waiting(&world, limited);
+    until(|| calls.load(Ordering::Relaxed) - counted > 300_000);
+    world.clock.advance_millis(1_500);
+    let answer = answered(&mut bomb);
+    assert_eq!(answer.status, 408, "{}", answer.text());
+    let rows = (calls.load(Ordering::Relaxed) - counted) as f64;
+    let charge: f64 = answer.header("x-ms-request-charge").unwrap().parse().unwrap();
+    assert!(charge >= BASE + of_row * rows / 2.0, "{charge} for {rows} rows of {of_row}");
 }
 
 #[test]

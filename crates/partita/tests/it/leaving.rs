@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::process::{Directory, Process};
 use crate::requests::Account;
@@ -48,16 +48,29 @@ fn send(server: &Process, request: &[u8]) -> TcpStream {
 /// What a client hears that has said that it will say no more.
 fn heard(mut stream: TcpStream) -> String {
     stream.shutdown(Shutdown::Write).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
 }
 
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
 fn until_queries_run(server: &Process, count: u32) {
-    let line = format!("partita_queries_running {count}");
-    while !server.get("/metrics").1.lines().any(|found| found == line) {
+    let running = format!("partita_queries_running {count}");
+    let (begun, mut told) = (Instant::now(), String::new());
+    while begun.elapsed() < PATIENCE {
+        told = server.get("/metrics").1;
+        let has = |line: &str| told.lines().any(|found| found == line);
+        if has(&running) && has("partita_queries_queued 0") {
+            return;
+        }
         thread::sleep(Duration::from_millis(5));
     }
+    let queries = told.lines().filter(|line| line.starts_with("partita_queries"));
+    panic!("not {count} queries run: {:?}", queries.collect::<Vec<_>>());
 }
 
 #[test]
