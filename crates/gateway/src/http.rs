@@ -14,13 +14,12 @@ use std::task::Poll;
 use ::http::header::{CONTENT_LENGTH, HOST};
 use ::http::{HeaderValue, Method, StatusCode};
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tokio::time::Instant;
 
 use crate::authority::check_http2;
 use crate::body::{BodyLimits, Held};
-use crate::budget::Unread;
+use crate::budget::{CountedBody, Unread};
 use crate::door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
 use crate::head::Head;
@@ -77,7 +76,7 @@ impl Origin {
 pub(crate) async fn answer(
     origin: Arc<Origin>,
     request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
+) -> Result<hyper::Response<CountedBody>, Dropped> {
     let received = Instant::now();
     let _busy = origin.progress.begin(received);
     let site = &*origin.site;
@@ -167,7 +166,7 @@ async fn deliver(response: Response) -> Result<Response, Dropped> {
 }
 
 /// The answer in hyper's words. hyper sends it when the client lets it: until then it counts.
-fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Response<Full<Bytes>> {
+fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Response<CountedBody> {
     let Response { status, headers, mut body, .. } = response;
     let mut headers = headers.to_map();
     if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {
@@ -177,7 +176,7 @@ fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Respon
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         body = Bytes::new();
     }
-    let mut finished = hyper::Response::new(Full::new(origin.unread.counted(body)));
+    let mut finished = hyper::Response::new(origin.unread.counted(body));
     *finished.status_mut() = status;
     *finished.headers_mut() = headers;
     finished

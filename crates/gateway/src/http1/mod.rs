@@ -381,14 +381,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             return Ok(());
         }
         let sending = self.stream.write_all(&self.outbox);
-        self.origin.unread.sent(self.outbox.len(), sending).await?;
+        let Origin { unread, progress, .. } = self.origin;
+        unread.sent(self.outbox.len(), || progress.written(), sending).await?;
         self.sent().await
     }
 
     /// Sends what waits and this body behind it.
     async fn send_with(&mut self, body: &[u8]) -> io::Result<()> {
-        let (unread, bytes) = (&self.origin.unread, self.outbox.len() + body.len());
-        unread.sent(bytes, self.write_with(body)).await?;
+        let Origin { unread, progress, .. } = self.origin;
+        let bytes = self.outbox.len() + body.len();
+        unread.sent(bytes, || progress.written(), self.write_with(body)).await?;
         self.sent().await
     }
 

@@ -354,6 +354,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         std::mem::take(&mut self.read)
     }
 
+    /// Reads so much at most, and forgets it: how much.
+    pub(crate) async fn some(&mut self, bytes_max: usize) -> usize {
+        let mut space = vec![0; bytes_max];
+        let read = timeout(PATIENCE, self.stream.read(&mut space)).await;
+        read.expect("the server neither sends nor closes").unwrap_or(0)
+    }
+
     fn unread(&self) -> String {
         String::from_utf8_lossy(&self.read).into_owned()
     }
