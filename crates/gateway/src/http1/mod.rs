@@ -54,6 +54,8 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 const INBOX_AHEAD_BYTES_MAX: usize = 16 * 1024;
 /// Answers are not gathered beyond this.
 const OUTBOX_BYTES_MAX: usize = 64 * 1024;
+/// Room for answers that is kept: what most need. Thousands of connections are at rest.
+const OUTBOX_BYTES_KEPT: usize = 8 * 1024;
 
 /// A connection that speaks HTTP/1.
 pub(crate) struct Connection<'a, S> {
@@ -410,7 +412,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     async fn sent(&mut self) -> io::Result<()> {
         self.outbox.clear();
-        self.outbox.shrink_to(OUTBOX_BYTES_MAX);
+        self.outbox.shrink_to(OUTBOX_BYTES_KEPT);
         self.stream.flush().await
     }
 }

@@ -12,7 +12,7 @@ use crate::http2::speak;
 use crate::support::{Client, PATIENCE, TestServer, start};
 
 /// Waits until this has happened.
-async fn happens(what: &Semaphore) {
+pub(crate) async fn happens(what: &Semaphore) {
     timeout(PATIENCE, what.acquire()).await.expect("it did not happen").unwrap().forget();
 }
 
@@ -30,7 +30,7 @@ async fn asked(server: &TestServer, path: &str) -> TcpStream {
 
 /// Closes a connection without the usual politeness.
 #[allow(deprecated, reason = "zero lets nobody wait")]
-fn reset(stream: TcpStream) {
+pub(crate) fn reset(stream: TcpStream) {
     stream.set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(stream);
 }

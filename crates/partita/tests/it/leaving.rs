@@ -117,6 +117,22 @@ fn after_a_half_close_writes_reads_and_procedures_are_answered() {
 }
 
 #[test]
+fn who_waits_for_changes_and_leaves_is_not_waited_with() {
+    let (_directory, server, account) = serving("leaving-changes", &[]);
+    let docs = format!("{DOCS}/docs");
+    let waiting = [("A-IM", "Incremental feed"), ("If-None-Match", "*"), ("Prefer", "wait=60")];
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let read = account.raw("GET", "docs", DOCS, &docs, &waiting, "");
+        let answer = heard(send(&server, &read));
+        assert!(answer.is_empty(), "{answer}");
+    }
+    assert!(begun.elapsed() < PATIENCE, "it waited on");
+    server.signal("TERM");
+    server.end();
+}
+
+#[test]
 fn a_query_ends_at_the_servers_limit() {
     let (_directory, server, account) = serving("leaving-limit", &["--query-seconds-max", "1"]);
     let (status, text) = account.post_item("d", "c", BOMB, &QUERY);
