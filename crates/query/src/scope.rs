@@ -29,6 +29,8 @@ const STEPS_MAX: u64 = 10_000_000;
 /// item is all that most items take; it is not counted.
 const STRETCH: u64 = 1_000;
 const STEPS_OF_MILLI: u64 = 10_000;
+/// Groups that are made rows between two questions: half a millisecond.
+const ASK_EVERY: usize = 1_024;
 
 /// Asked now and then, within one item too, whether an evaluation may go on.
 pub trait Interrupt: Send + Sync {
@@ -226,6 +228,14 @@ impl Scope {
                 Ok(())
             }
             None => self.next_stretch(count),
+        }
+    }
+
+    /// Asks whether to go on, now and then: this is the n-th of many things that take a moment.
+    pub(crate) fn may_go_on(&self, n: usize) -> Result<()> {
+        match &self.interrupt {
+            Some(interrupt) if n % ASK_EVERY == ASK_EVERY - 1 => interrupt.check(0),
+            _ => Ok(()),
         }
     }
 
