@@ -172,7 +172,7 @@ pub enum Refusal {
     BodyBroken { reason: String },
     /// Too many bytes of bodies are in memory already, over all connections.
     Overloaded { bytes_max: u64 },
-    /// So much was sent behind a request that may take long that its client's end would not be seen.
+    /// So much was sent behind a request that may take long that its end would not be seen.
     SentAhead { bytes_max: usize },
     /// The door panicked while it handled the request.
     Panicked,

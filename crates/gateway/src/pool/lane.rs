@@ -10,8 +10,8 @@
 //!
 //! Threads are few as well. A share begins another job only while more threads are free than it and
 //! its credential have jobs begun already, each counted: one has a third of them at most, a
-//! credential with any number of containers half of them, and there is always room for one who comes
-//! new. The same goes for places in the queue.
+//! credential with any number of containers half of them, and there is always room for one who
+//! comes new. The same goes for places in the queue.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
