@@ -9,6 +9,7 @@
 //! | page of a feed | 1, and 0.05 per item, and 1/11 per KB |
 //! | page of a query | 2.8, and 0.005 per entry looked at, 0.4 per KB loaded, 0.005 per row |
 //! | evaluation of an item beyond 1 000 steps (JOINs that multiply) | 1 per 10 000 steps |
+//! | call of a user-defined function | 1 for each whole millisecond of a processor |
 //! | plan of a query | 1 |
 //! | run of a procedure, or of triggers with a write | 1, and what all its operations cost |
 //! | an item or page that is not there | a read of 1 KB |

@@ -26,15 +26,16 @@ pub(crate) struct BodyLimits {
 
 /// A body and its share of the common bound, given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
-    limits: &'a BodyLimits,
+pub(crate) struct Held {
+    budget: Arc<BodyBudget>,
+    bytes_max: u64,
     bytes: u64,
 }
 
 impl BodyLimits {
     /// A share for a body that has not begun.
-    pub(crate) fn hold(&self) -> Held<'_> {
-        Held { limits: self, bytes: 0 }
+    pub(crate) fn hold(&self) -> Held {
+        Held { budget: Arc::clone(&self.budget), bytes_max: self.bytes_max, bytes: 0 }
     }
 
     /// Must the door know who asks before a body of this length is read?
@@ -44,7 +45,7 @@ impl BodyLimits {
     }
 
     /// Reads a body of HTTP/2 whole.
-    pub(crate) async fn read(&self, body: Incoming) -> Result<(Bytes, Held<'_>), Refusal> {
+    pub(crate) async fn read(&self, body: Incoming) -> Result<(Bytes, Held), Refusal> {
         let held = self.hold();
         if body.is_end_stream() {
             return Ok((Bytes::new(), held));
@@ -63,7 +64,7 @@ impl BodyLimits {
     }
 }
 
-async fn collect(mut body: Incoming, mut held: Held<'_>) -> Result<(Bytes, Held<'_>), Refusal> {
+async fn collect(mut body: Incoming, mut held: Held) -> Result<(Bytes, Held), Refusal> {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -84,33 +85,33 @@ async fn collect(mut body: Incoming, mut held: Held<'_>) -> Result<(Bytes, Held<
     Ok((if all.is_empty() { first } else { all.freeze() }, held))
 }
 
-impl Held<'_> {
+impl Held {
     /// So many bytes have arrived.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
-        self.limits.budget.take(bytes);
-        if self.bytes > self.limits.bytes_max {
+        self.budget.take(bytes);
+        if self.bytes > self.bytes_max {
             return Err(self.too_large());
         }
-        if !self.limits.budget.has_room() {
-            return Err(Refusal::Overloaded { bytes_max: self.limits.budget.bytes_max() });
+        if !self.budget.has_room() {
+            return Err(Refusal::Overloaded { bytes_max: self.budget.bytes_max() });
         }
         Ok(())
     }
 
     /// May the body have so many bytes more?
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        bytes <= self.limits.bytes_max.saturating_sub(self.bytes)
+        bytes <= self.bytes_max.saturating_sub(self.bytes)
     }
 
     /// The body is too large, and nobody announced it.
     pub(crate) fn too_large(&self) -> Refusal {
-        Refusal::BodyTooLarge { announced: None, bytes_max: self.limits.bytes_max }
+        Refusal::BodyTooLarge { announced: None, bytes_max: self.bytes_max }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
-        self.limits.budget.give_back(self.bytes);
+        self.budget.give_back(self.bytes);
     }
 }

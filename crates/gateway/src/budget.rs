@@ -3,20 +3,28 @@
 //!
 //! Both draw on one number. Requests count while they arrive and are worked on. An answer counts
 //! from the moment at which the kernel takes no more of it: most never do. Over the number, the
-//! connection goes first whose client has read nothing for longest, until an eighth is free again.
-//! If there is none to cut, requests are refused; their clients hear when to try again.
+//! connection goes first that has the answer of which nothing was read for longest, until an eighth
+//! is free again. If there is none to cut, requests are refused; their clients hear when to try
+//! again.
+//!
+//! Something of an answer was read when the kernel takes more of it (HTTP/1.1), or when its stream
+//! may send more of it (HTTP/2). What else a client reads on the same connection does not count.
 //!
 //! A connection is cut by its own task ([`Unread::must_end`]), which another one's shortage wakes.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
 
 /// What all connections have together. See the module's text.
 #[derive(Debug)]
@@ -25,8 +33,9 @@ pub(crate) struct BodyBudget {
     held_bytes: AtomicU64,
     /// The part of it that clients have not read.
     unread_bytes: AtomicU64,
-    /// Counts what clients have read, so that it can be told who has read nothing for longest.
-    steps: AtomicU64,
+    epoch: Instant,
+    /// The latest moment that was told.
+    latest: AtomicU64,
     connections: Mutex<Connections>,
 }
 
@@ -40,11 +49,23 @@ struct Connections {
 #[derive(Debug)]
 struct Backlog {
     bytes: AtomicU64,
-    /// At which step the client finished an answer, or the first one began to wait for it.
-    since: AtomicU64,
+    answers: Mutex<Answers>,
     is_cut: AtomicBool,
     /// Who ends the connection.
     task: Mutex<Option<Waker>>,
+}
+
+/// Since when nothing was read of the answers that wait, in nanoseconds since the budget was made.
+#[derive(Debug, Default)]
+struct Answers {
+    since: HashMap<u64, u64>,
+    next_id: u64,
+}
+
+impl Answers {
+    fn oldest(&self) -> Option<u64> {
+        self.since.values().copied().min()
+    }
 }
 
 impl BodyBudget {
@@ -53,7 +74,8 @@ impl BodyBudget {
             bytes_max,
             held_bytes: AtomicU64::new(0),
             unread_bytes: AtomicU64::new(0),
-            steps: AtomicU64::new(0),
+            epoch: Instant::now(),
+            latest: AtomicU64::new(0),
             connections: Mutex::default(),
         })
     }
@@ -88,7 +110,7 @@ impl BodyBudget {
     pub(crate) fn open(self: &Arc<Self>) -> Unread {
         let backlog = Arc::new(Backlog {
             bytes: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            answers: Mutex::default(),
             is_cut: AtomicBool::new(false),
             task: Mutex::new(None),
         });
@@ -115,7 +137,8 @@ impl BodyBudget {
                 (0, _) => {}
                 (bytes, true) => ending += bytes,
                 (bytes, false) => {
-                    waiting.push((backlog.since.load(Ordering::Relaxed), bytes, backlog));
+                    let since = backlog.answers().oldest().unwrap_or(u64::MAX);
+                    waiting.push((since, bytes, backlog));
                 }
             }
         }
@@ -134,8 +157,12 @@ impl BodyBudget {
         left
     }
 
-    fn step(&self) -> u64 {
-        self.steps.fetch_add(1, Ordering::Relaxed)
+    /// Nanoseconds since the budget was made, later each time: there is always one that is oldest.
+    fn now(&self) -> u64 {
+        let nanos = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let later = |latest: u64| Some(nanos.max(latest.saturating_add(1)));
+        let latest = self.latest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        latest.map_or(nanos, |latest| nanos.max(latest.saturating_add(1)))
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
@@ -144,6 +171,10 @@ impl BodyBudget {
 }
 
 impl Backlog {
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -173,14 +204,39 @@ impl Unread {
         is_cut.load(Ordering::SeqCst)
     }
 
-    /// Waits for so many bytes to be sent. They count if they cannot be sent at once.
-    pub(crate) async fn sent<T>(&self, bytes: usize, sending: impl Future<Output = T>) -> T {
+    /// Does an answer wait for its client?
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.backlog.bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Since when nothing was read of an answer that waits; of several, for longest.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        let oldest = self.backlog.answers().oldest();
+        oldest.map(|nanos| self.budget.epoch + Duration::from_nanos(nanos))
+    }
+
+    /// Waits for so many bytes to be sent. They count if they cannot be sent at once. `sent_so_far`
+    /// grows with what is sent.
+    pub(crate) async fn sent<T>(
+        &self,
+        bytes: usize,
+        sent_so_far: impl Fn() -> u64,
+        sending: impl Future<Output = T>,
+    ) -> T {
         let mut sending = pin!(sending);
-        let mut share = None;
+        let mut waiting: Option<(UnreadShare, u64)> = None;
         poll_fn(|cx| {
             let polled = sending.as_mut().poll(cx);
-            if polled.is_pending() && share.is_none() {
-                share = Some(self.hold(bytes as u64));
+            if polled.is_pending() {
+                let now = sent_so_far();
+                match &mut waiting {
+                    None => waiting = Some((self.hold(bytes as u64), now)),
+                    Some((_, before)) if *before == now => {}
+                    Some((share, before)) => {
+                        share.renew();
+                        *before = now;
+                    }
+                }
             }
             polled
         })
@@ -188,22 +244,31 @@ impl Unread {
     }
 
     /// A body that counts until the last reference to it is gone.
-    pub(crate) fn counted(&self, body: Bytes) -> Bytes {
+    pub(crate) fn counted(&self, body: Bytes) -> CountedBody {
         if body.is_empty() {
-            return body;
+            return CountedBody { left: body, share: None };
         }
         let share = self.hold(body.len() as u64);
-        Bytes::from_owner(Counted { body, _share: share })
+        if body.len() <= PIECE_BYTES {
+            let left = Bytes::from_owner(Counted { body, _share: share });
+            return CountedBody { left, share: None };
+        }
+        let share = Arc::new(share);
+        let left = Bytes::from_owner(Counted { body, _share: Arc::clone(&share) });
+        CountedBody { left, share: Some(share) }
     }
 
     fn hold(&self, bytes: u64) -> UnreadShare {
         let (budget, backlog) = (Arc::clone(&self.budget), Arc::clone(&self.backlog));
         budget.take(bytes);
         budget.unread_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if backlog.bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
-            backlog.since.store(budget.step(), Ordering::Relaxed);
-        }
-        let share = UnreadShare { budget, backlog, bytes };
+        backlog.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut answers = backlog.answers();
+        let id = answers.next_id;
+        answers.next_id += 1;
+        answers.since.insert(id, budget.now());
+        drop(answers);
+        let share = UnreadShare { budget, backlog, id, bytes };
         share.budget.has_room();
         share
     }
@@ -225,32 +290,79 @@ impl fmt::Debug for Unread {
 struct UnreadShare {
     budget: Arc<BodyBudget>,
     backlog: Arc<Backlog>,
+    id: u64,
     bytes: u64,
+}
+
+impl UnreadShare {
+    /// Something of the answer was read.
+    fn renew(&self) {
+        if let Some(since) = self.backlog.answers().since.get_mut(&self.id) {
+            *since = self.budget.now();
+        }
+    }
 }
 
 impl Drop for UnreadShare {
     fn drop(&mut self) {
+        self.backlog.answers().since.remove(&self.id);
         self.backlog.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.backlog.since.store(self.budget.step(), Ordering::Relaxed);
         self.budget.unread_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.budget.give_back(self.bytes);
     }
 }
 
-struct Counted {
+struct Counted<S> {
     body: Bytes,
-    _share: UnreadShare,
+    _share: S,
 }
 
-impl AsRef<[u8]> for Counted {
+impl<S> AsRef<[u8]> for Counted<S> {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
 }
 
+/// Large bodies are handed over in pieces of this size. Each is asked for when its stream may send,
+/// which tells that the client reads.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The body of an answer of HTTP/2.
+pub(crate) struct CountedBody {
+    left: Bytes,
+    /// None: it is one piece.
+    share: Option<Arc<UnreadShare>>,
+}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        if let Some(share) = &self.share {
+            share.renew();
+        }
+        let piece = self.left.len().min(PIECE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.left.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::task::Poll;
 
     use super::*;
 
@@ -277,26 +389,67 @@ mod tests {
         assert_eq!(budget.held_bytes(), 0);
     }
 
+    fn next_piece(body: &mut CountedBody) -> usize {
+        let mut cx = Context::from_waker(Waker::noop());
+        match Pin::new(body).poll_frame(&mut cx) {
+            Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, Bytes::len),
+            _ => 0,
+        }
+    }
+
     #[test]
     fn who_reads_on_is_not_the_oldest_any_more() {
-        let budget = BodyBudget::new(1_000);
+        let budget = BodyBudget::new(1 << 20);
         let (first, second) = (budget.open(), budget.open());
-        let one = first.counted(Bytes::from(vec![0; 300]));
-        let other = first.counted(Bytes::from(vec![0; 300]));
-        let third = second.counted(Bytes::from(vec![0; 300]));
-        drop(one);
-        let fourth = first.counted(Bytes::from(vec![0; 500]));
+        let mut one = first.counted(Bytes::from(vec![0; 300 << 10]));
+        let other = second.counted(Bytes::from(vec![0; 300 << 10]));
+        assert_eq!(next_piece(&mut one), PIECE_BYTES);
+        let third = first.counted(Bytes::from(vec![0; 500 << 10]));
         assert_eq!([is_cut(&first), is_cut(&second)], [false, true]);
-        drop((other, third, fourth));
+        drop((one, other, third));
+        assert_eq!(budget.held_bytes(), 0);
+    }
+
+    #[test]
+    fn reading_one_answer_does_not_make_up_for_another() {
+        let budget = BodyBudget::new(1 << 20);
+        let (first, second) = (budget.open(), budget.open());
+        let unread = first.counted(Bytes::from(vec![0; 300 << 10]));
+        let begun = first.oldest();
+        assert!(begun.is_some());
+        let other = second.counted(Bytes::from(vec![0; 300 << 10]));
+        drop(first.counted(Bytes::from_static(b"small")));
+        assert_eq!(first.oldest(), begun);
+        let third = second.counted(Bytes::from(vec![0; 500 << 10]));
+        assert_eq!([is_cut(&first), is_cut(&second)], [true, false]);
+        drop((unread, other, third));
+        assert_eq!((budget.held_bytes(), first.oldest()), (0, None));
+    }
+
+    #[test]
+    fn an_answer_of_which_some_is_sent_is_not_the_oldest_any_more() {
+        let budget = BodyBudget::new(1 << 20);
+        let reader = budget.open();
+        let sent = AtomicU64::new(0);
+        let so_far = || sent.load(Ordering::Relaxed);
+        let mut sending = Box::pin(reader.sent(500, so_far, std::future::pending::<()>()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(sending.as_mut().poll(&mut cx).is_pending());
+        let begun = reader.oldest();
+        assert!(sending.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(reader.oldest(), begun);
+        sent.store(100, Ordering::Relaxed);
+        assert!(sending.as_mut().poll(&mut cx).is_pending());
+        assert!(reader.oldest() > begun);
     }
 
     #[tokio::test]
     async fn only_what_has_to_wait_counts() {
         let budget = BodyBudget::new(1_000);
         let reader = budget.open();
-        reader.sent(500, async {}).await;
+        reader.sent(500, || 0, async {}).await;
         assert_eq!(budget.held_bytes(), 0);
-        let mut sending = Box::pin(reader.sent(500, std::future::pending::<()>()));
+        let mut sending = Box::pin(reader.sent(500, || 0, std::future::pending::<()>()));
         let polled = sending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!((polled, budget.held_bytes()), (Poll::Pending, 500));
         drop(sending);

@@ -113,19 +113,19 @@ async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let stream = Watched::new(stream, early, Arc::clone(&progress));
     match version {
         HttpVersion::Http1 => {
-            let deadlines = Deadlines::new(&progress, &host.settings, Heads::Timed);
-            let connection = pin!(http1::Connection::new(&origin, stream).serve());
             let unread = &origin.unread;
+            let deadlines = Deadlines::new((&progress, unread), &host.settings, Heads::Timed);
+            let connection = pin!(http1::Connection::new(&origin, stream).serve());
             drive((host, unread), connection, |_| progress.wind_down(), deadlines, watch).await;
         }
         HttpVersion::Http2 => {
-            let deadlines = Deadlines::new(&progress, &host.settings, Heads::Untimed);
             let origin = Arc::new(origin);
+            let unread = &origin.unread;
+            let deadlines = Deadlines::new((&progress, unread), &host.settings, Heads::Untimed);
             let serving = Arc::clone(&origin);
             let service = service_fn(move |request| answer(Arc::clone(&serving), request));
             let connection = host.http2.serve_connection(TokioIo::new(stream), service);
             let connection = pin!(Served(connection));
-            let unread = &origin.unread;
             drive((host, unread), connection, Served::wind_down, deadlines, watch).await;
         }
     }
@@ -215,7 +215,7 @@ fn count_overdue(host: &Host, overdue: Overdue) {
     use crate::progress::Strict;
     match overdue {
         Overdue::Strict(Strict::Head) => refused(host, "head_timeout"),
-        Overdue::Strict(Strict::Write) => refused(host, "write_timeout"),
+        Overdue::Strict(Strict::Write | Strict::Unread) => refused(host, "write_timeout"),
         // It was told, and had its time.
         Overdue::Strict(Strict::Linger) | Overdue::Idle => {}
     }

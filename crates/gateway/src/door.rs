@@ -172,6 +172,8 @@ pub enum Refusal {
     BodyBroken { reason: String },
     /// Too many bytes of bodies are in memory already, over all connections.
     Overloaded { bytes_max: u64 },
+    /// So much was sent behind a request that may take long that its end would not be seen.
+    SentAhead { bytes_max: usize },
     /// The door panicked while it handled the request.
     Panicked,
 }
@@ -182,7 +184,7 @@ impl Refusal {
         match self {
             Refusal::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
-            Refusal::BodyBroken { .. } => StatusCode::BAD_REQUEST,
+            Refusal::BodyBroken { .. } | Refusal::SentAhead { .. } => StatusCode::BAD_REQUEST,
             Refusal::Overloaded { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -195,6 +197,7 @@ impl Refusal {
             Refusal::BodyTimeout { .. } => "body_timeout",
             Refusal::BodyBroken { .. } => "body_broken",
             Refusal::Overloaded { .. } => "overloaded",
+            Refusal::SentAhead { .. } => "sent_ahead",
             Refusal::Panicked => "panicked",
         }
     }
@@ -222,6 +225,11 @@ impl fmt::Display for Refusal {
             Refusal::Overloaded { bytes_max } => write!(
                 f,
                 "the server already holds {bytes_max} bytes of requests and answers; retry later"
+            ),
+            Refusal::SentAhead { bytes_max } => write!(
+                f,
+                "more than {bytes_max} bytes were sent behind a request that may take long and was \
+                 not answered yet; wait for its answer, or use another connection"
             ),
             Refusal::Panicked => write!(
                 f,

@@ -14,13 +14,12 @@ use std::task::Poll;
 use ::http::header::{CONTENT_LENGTH, HOST};
 use ::http::{HeaderValue, Method, StatusCode};
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tokio::time::Instant;
 
 use crate::authority::check_http2;
 use crate::body::{BodyLimits, Held};
-use crate::budget::Unread;
+use crate::budget::{CountedBody, Unread};
 use crate::door::{Answer, Delivery, Door, Refusal, Request, Response, Scheme};
 use crate::endpoints::Endpoints;
 use crate::head::Head;
@@ -77,7 +76,7 @@ impl Origin {
 pub(crate) async fn answer(
     origin: Arc<Origin>,
     request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Full<Bytes>>, Dropped> {
+) -> Result<hyper::Response<CountedBody>, Dropped> {
     let received = Instant::now();
     let _busy = origin.progress.begin(received);
     let site = &*origin.site;
@@ -102,7 +101,7 @@ pub(crate) async fn answer(
         return Ok(finish(&origin, response, head_only));
     }
     let response = match Box::pin(take_body(&origin, &mut request, body)).await {
-        Ok(_held) => match ask(&*site.door, request).await {
+        Ok(held) => match ask(&*site.door, request, held).await {
             Ok(response) => deliver(response).await?,
             Err(message) => origin.panicked(&message),
         },
@@ -112,11 +111,11 @@ pub(crate) async fn answer(
 }
 
 /// Reads the request's body, or says why it is not read.
-async fn take_body<'a>(
-    origin: &'a Origin,
+async fn take_body(
+    origin: &Origin,
     request: &mut Request,
     body: Incoming,
-) -> Result<Option<Held<'a>>, Response> {
+) -> Result<Option<Held>, Response> {
     let limits = &origin.site.bodies;
     if body.is_end_stream() {
         return Ok(None);
@@ -140,12 +139,15 @@ async fn take_body<'a>(
 }
 
 /// The door's response; a panic becomes an error with the panic's message.
-async fn ask(door: &dyn Door, request: Request) -> Result<Response, String> {
+async fn ask(door: &dyn Door, request: Request, held: Option<Held>) -> Result<Response, String> {
     // Nothing of what is handed over is used after a panic, so no broken state can be seen.
     match catch_unwind(AssertUnwindSafe(|| door.handle(request))) {
         Ok(Answer::Now(response)) => Ok(response),
         // If the stream is reset, or the connection lost, hyper drops this future.
-        Ok(Answer::Later(pending)) => catch_panic(pending).await,
+        Ok(Answer::Later(mut pending)) => {
+            pending.held = held;
+            catch_panic(pending).await
+        }
         Err(panic) => Err(panic_text(panic.as_ref())),
     }
 }
@@ -164,7 +166,7 @@ async fn deliver(response: Response) -> Result<Response, Dropped> {
 }
 
 /// The answer in hyper's words. hyper sends it when the client lets it: until then it counts.
-fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Response<Full<Bytes>> {
+fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Response<CountedBody> {
     let Response { status, headers, mut body, .. } = response;
     let mut headers = headers.to_map();
     if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {
@@ -174,7 +176,7 @@ fn finish(origin: &Origin, response: Response, head_only: bool) -> hyper::Respon
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         body = Bytes::new();
     }
-    let mut finished = hyper::Response::new(Full::new(origin.unread.counted(body)));
+    let mut finished = hyper::Response::new(origin.unread.counted(body));
     *finished.status_mut() = status;
     *finished.headers_mut() = headers;
     finished

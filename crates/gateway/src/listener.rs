@@ -171,6 +171,9 @@ fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
         // A restart must not wait for the old connections' TIME_WAIT.
         #[cfg(unix)]
         socket.set_reuseaddr(true)?;
+        // Connections inherit it. A system that has no such limit takes what it likes.
+        #[cfg(target_os = "linux")]
+        let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(limits::UNSENT_BYTES_MAX);
         socket.bind(address)?;
         socket.listen(limits::BACKLOG)
     };

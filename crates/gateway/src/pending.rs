@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Handle;
 
+use crate::body::Held;
 use crate::door::Response;
 
 /// What becomes of a request whose client leaves before it has its answer.
@@ -31,6 +32,9 @@ pub struct Pending {
     /// None: it was answered.
     future: Option<Pin<Box<dyn Future<Output = Response> + Send>>>,
     if_left: IfLeft,
+    /// What the request's body has of the memory for bodies: it is there until the future is gone,
+    /// whoever runs it.
+    pub(crate) held: Option<Held>,
     /// It panicked if this stays: it is not polled again.
     is_polled: bool,
 }
@@ -40,7 +44,7 @@ impl Pending {
         if_left: IfLeft,
         future: impl Future<Output = Response> + Send + 'static,
     ) -> Pending {
-        Pending { future: Some(Box::pin(future)), if_left, is_polled: false }
+        Pending { future: Some(Box::pin(future)), if_left, held: None, is_polled: false }
     }
 
     pub(crate) fn if_left(&self) -> IfLeft {
@@ -58,6 +62,7 @@ impl Future for Pending {
         self.is_polled = false;
         let response = ready!(polled);
         self.future = None;
+        self.held = None;
         Poll::Ready(response)
     }
 }
@@ -69,7 +74,11 @@ impl Drop for Pending {
         let Some(future) = self.future.take().filter(|_| is_left) else { return };
         // Without a runtime the server has stopped, and what was not committed is lost with it.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(future);
+            let held = self.held.take();
+            runtime.spawn(async move {
+                drop(future.await);
+                drop(held);
+            });
         }
     }
 }

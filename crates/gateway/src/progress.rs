@@ -9,7 +9,8 @@
 //!
 //! ```text
 //!   Head     part of a request's head has arrived, the rest has not
-//!   Write    the client does not read
+//!   Write    the client does not read: the socket takes nothing
+//!   Unread   the same of one stream of HTTP/2, whatever the others do
 //!   Linger   we have answered and closed our side, the client still sends
 //! ```
 //!
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use crate::budget::Unread;
 use crate::settings::{ServerSettings, limits};
 
 /// Notes about one connection. All of them are hints for timeouts, so relaxed ordering will do.
@@ -39,6 +41,8 @@ pub(crate) struct Progress {
     /// Bytes arrived since the last request began.
     head_begun: AtomicBool,
     write_stalled: AtomicBool,
+    /// Bytes that were written, in all.
+    written: AtomicU64,
     /// Set by a refusal: read on after closing, so that the client can hear us.
     must_linger: AtomicBool,
     lingering: AtomicBool,
@@ -51,6 +55,7 @@ pub(crate) struct Progress {
 pub(crate) enum Strict {
     Head,
     Write,
+    Unread,
     Linger,
 }
 
@@ -63,6 +68,7 @@ impl Progress {
             last_request_ms: AtomicU64::new(0),
             head_begun: AtomicBool::new(true),
             write_stalled: AtomicBool::new(false),
+            written: AtomicU64::new(0),
             must_linger: AtomicBool::new(false),
             lingering: AtomicBool::new(false),
             winding_down: AtomicBool::new(false),
@@ -95,6 +101,11 @@ impl Progress {
 
     pub(crate) fn must_linger(&self) {
         self.must_linger.store(true, Ordering::Relaxed);
+    }
+
+    /// Bytes that were written, in all.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     fn is_busy(&self) -> bool {
@@ -137,12 +148,15 @@ pub(crate) enum Heads {
 /// A connection's timer. See the module's text.
 pub(crate) struct Deadlines<'a> {
     progress: &'a Progress,
+    unread: &'a Unread,
     settings: &'a ServerSettings,
     heads: Heads,
     timer: Pin<Box<Sleep>>,
     /// The timer knows whom to wake.
     waits: bool,
     strict: Option<(Strict, Instant)>,
+    /// What had been written when it was looked at last.
+    written: u64,
     idle_from: Instant,
 }
 
@@ -155,13 +169,23 @@ pub(crate) enum Overdue {
 
 impl<'a> Deadlines<'a> {
     pub(crate) fn new(
-        progress: &'a Progress,
+        (progress, unread): (&'a Progress, &'a Unread),
         settings: &'a ServerSettings,
         heads: Heads,
     ) -> Deadlines<'a> {
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep_until(now + settings.idle));
-        Deadlines { progress, settings, heads, timer, waits: false, strict: None, idle_from: now }
+        Deadlines {
+            progress,
+            unread,
+            settings,
+            heads,
+            timer,
+            waits: false,
+            strict: None,
+            written: 0,
+            idle_from: now,
+        }
     }
 
     /// Ready when the connection has been too long where it is. Called each time the connection's
@@ -198,19 +222,39 @@ impl<'a> Deadlines<'a> {
     /// Sets the timer if the connection has come to rest where it must not stay. A timer that is
     /// no longer needed is left to fire: that is cheaper than to move it for every request.
     fn look(&mut self) {
-        let found = self.progress.strict(self.heads);
+        let found = self.progress.strict(self.heads).or_else(|| {
+            // HTTP/1.1 has one answer at a time: while it waits the socket is stalled.
+            let is_waiting = self.heads == Heads::Untimed && self.unread.is_waiting();
+            is_waiting.then_some(Strict::Unread)
+        });
+        let written = self.progress.written();
+        let has_written = std::mem::replace(&mut self.written, written) != written;
         if found == self.strict.map(|(strict, _)| strict) {
+            if let Some((Strict::Write, since)) = &mut self.strict
+                && has_written
+            {
+                // Slowly, but the client reads. The timer finds that out when it fires.
+                *since = Instant::now();
+            }
             return;
         }
         self.strict = found.map(|strict| (strict, Instant::now()));
         if let Some((strict, now)) = self.strict {
-            self.set(now + self.limit(strict));
+            let deadline = now + self.limit(strict);
+            // Streams come and go: a timer that fires before is left, and looks again.
+            if strict != Strict::Unread || deadline < self.timer.deadline() {
+                self.set(deadline);
+            }
         }
     }
 
     /// When to look again, or what is overdue.
     fn judge(&mut self, now: Instant) -> Result<Instant, Overdue> {
         if let Some((strict, since)) = self.strict {
+            let since = match strict {
+                Strict::Unread => self.unread.oldest().unwrap_or(now),
+                Strict::Head | Strict::Write | Strict::Linger => since,
+            };
             let deadline = since + self.limit(strict);
             return if now >= deadline { Err(Overdue::Strict(strict)) } else { Ok(deadline) };
         }
@@ -224,7 +268,7 @@ impl<'a> Deadlines<'a> {
     fn limit(&self, strict: Strict) -> Duration {
         match strict {
             Strict::Head => self.settings.head,
-            Strict::Write => self.settings.write_stall,
+            Strict::Write | Strict::Unread => self.settings.write_stall,
             Strict::Linger => self.settings.linger,
         }
     }
@@ -247,7 +291,14 @@ impl<S> Watched<S> {
         Watched { inner, early, progress, closed: false, discarded_bytes: 0 }
     }
 
-    fn wrote<T>(&self, poll: Poll<T>) -> Poll<T> {
+    fn wrote(&self, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = &poll {
+            self.progress.written.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        self.stalled(poll)
+    }
+
+    fn stalled<T>(&self, poll: Poll<T>) -> Poll<T> {
         self.progress.write_stalled.store(poll.is_pending(), Ordering::Relaxed);
         poll
     }
@@ -316,14 +367,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.inner).poll_flush(cx);
-        self.wrote(poll)
+        self.stalled(poll)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.closed {
             let poll = Pin::new(&mut this.inner).poll_shutdown(cx);
-            ready!(this.wrote(poll))?;
+            ready!(this.stalled(poll))?;
             this.closed = true;
         }
         if this.progress.must_linger.load(Ordering::Relaxed) {

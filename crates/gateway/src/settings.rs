@@ -56,6 +56,11 @@ pub mod limits {
     /// Time a client may leave our answer unread before we stop holding it.
     pub const WRITE_STALL_SECONDS: u64 = 60;
 
+    /// Bytes of answers that the kernel takes ahead of what it may send to a client. It would take
+    /// several MB for each client that does not read, which nobody counts. For a client that reads
+    /// it is enough to have always something to send.
+    pub const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
     /// Time a connection may lie idle. SDKs refresh the account every 5 minutes: twice that keeps
     /// their pooled connections alive between two refreshes.
     pub const IDLE_SECONDS: u64 = 600;

@@ -668,7 +668,7 @@ impl Door for NoSqlDoor {
         let kind = match &refusal {
             Refusal::BodyTooLarge { .. } => ErrorKind::TooLarge,
             Refusal::BodyTimeout { .. } => ErrorKind::Timeout,
-            Refusal::BodyBroken { .. } => ErrorKind::BadRequest,
+            Refusal::BodyBroken { .. } | Refusal::SentAhead { .. } => ErrorKind::BadRequest,
             Refusal::Overloaded { .. } => ErrorKind::Unavailable,
             Refusal::Panicked => ErrorKind::Internal,
         };

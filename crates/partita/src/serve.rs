@@ -42,9 +42,9 @@ use crate::trust::{PrimaryKey, TrustSource};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Jobs that may wait for each thread of the pool; one client alone has half of them. More than
+/// Jobs that may wait for each thread of the pool; one client alone has a third of them. More than
 /// that would wait for seconds.
-const JOBS_PER_THREAD: usize = 512;
+const JOBS_PER_THREAD: usize = 768;
 
 /// How far a thread stands back whose query takes long. Not as far as it could: it may hold what
 /// others wait for.

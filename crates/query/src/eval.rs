@@ -291,5 +291,9 @@ fn udf<'a>(name: &str, arguments: &'a [Expr], frame: &mut Frame<'a>) -> Evaluate
     let arguments = list(arguments, frame)?;
     let arguments: Vec<Option<Value>> =
         arguments.into_iter().map(|cell| cell.map(Cell::into_value)).collect();
-    Ok(functions.call(name, &arguments)?.map(Cell::from_value))
+    let called = functions.call(name, &arguments);
+    let may_go_on = frame.scope.worked(functions.take_millis());
+    let value = called?;
+    may_go_on?;
+    Ok(value.map(Cell::from_value))
 }

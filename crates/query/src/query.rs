@@ -371,8 +371,8 @@ impl Groups {
     }
 
     /// Takes in what was gathered from other items. Where ranks are equal they come behind these.
-    pub fn merge(&mut self, other: Groups) -> Result<()> {
-        self.0.merge(other.0)
+    pub fn merge(&mut self, other: Groups, run: &Run<'_>) -> Result<()> {
+        self.0.merge(other.0, &mut |at| run.scope.may_go_on(at))
     }
 
     /// One row per group, in the order in which the groups were first seen. The rows are reserved
@@ -382,7 +382,8 @@ impl Groups {
         let Some(grouping) = &run.query.grouping else { return Ok((Vec::new(), memory)) };
         let mut rows = Vec::new();
         let (groups, _until_then) = self.0.into_groups();
-        for group in groups {
+        for (at, group) in groups.enumerate() {
+            run.scope.may_go_on(at)?;
             run.scope.begin_item();
             let mut frame = Frame::new(None, &run.scope);
             group.bind(grouping, &mut frame);

@@ -28,6 +28,9 @@ const STEPS_MAX: u64 = 10_000_000;
 /// Steps between two questions to [`Interrupt`]: a tenth of a millisecond. The first stretch of an
 /// item is all that most items take; it is not counted.
 const STRETCH: u64 = 1_000;
+const STEPS_OF_MILLI: u64 = 10_000;
+/// Groups that are made rows between two questions: half a millisecond.
+const ASK_EVERY: usize = 1_024;
 
 /// Asked now and then, within one item too, whether an evaluation may go on.
 pub trait Interrupt: Send + Sync {
@@ -40,6 +43,12 @@ pub trait Interrupt: Send + Sync {
 pub trait Functions: Send + Sync {
     /// Calls `udf.name(…)`. `None` is undefined, as argument and as result.
     fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>>;
+
+    /// The milliseconds of a processor that calls took since this was asked last: whole ones of
+    /// each call, so that usual functions have none. 0 where nobody measures it.
+    fn take_millis(&self) -> u64 {
+        0
+    }
 }
 
 /// What is handed in for one execution of a query.
@@ -220,6 +229,24 @@ impl Scope {
             }
             None => self.next_stretch(count),
         }
+    }
+
+    /// Asks whether to go on, now and then: this is the n-th of many things that take a moment.
+    pub(crate) fn may_go_on(&self, n: usize) -> Result<()> {
+        match &self.interrupt {
+            Some(interrupt) if n % ASK_EVERY == ASK_EVERY - 1 => interrupt.check(0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts work that somebody else did for the item, and asks whether to go on.
+    pub(crate) fn worked(&self, millis: u64) -> Result<()> {
+        if millis == 0 {
+            return Ok(());
+        }
+        let steps = millis.saturating_mul(STEPS_OF_MILLI);
+        self.long_steps.set(self.long_steps.get().saturating_add(steps));
+        self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check(steps))
     }
 
     /// Counts steps that do not fit into the stretch any more, and asks whether to go on.

@@ -54,8 +54,9 @@ impl UserFunctions {
         limits: Limits,
         clock: Arc<dyn Clock>,
         scripts: Vec<Script>,
+        used_nanos: u64,
     ) -> UserFunctions {
-        let used_nanos = AtomicU64::new(0);
+        let used_nanos = AtomicU64::new(used_nanos);
         UserFunctions { shared: Arc::new(Shared { limits, clock, scripts, used_nanos }) }
     }
 }

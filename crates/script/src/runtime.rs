@@ -81,7 +81,7 @@ impl ScriptRuntime for QuickJs {
     }
 
     fn functions(&self, functions: Vec<Script>) -> Arc<dyn Functions> {
-        Arc::new(UserFunctions::new(self.limits, Arc::clone(&self.clock), functions))
+        self.functions_after(0, functions)
     }
 }
 
@@ -95,6 +95,16 @@ impl Drop for Ending {
 }
 
 impl QuickJs {
+    /// Functions of a page that have used up some of their time already.
+    pub(crate) fn functions_after(
+        &self,
+        used_nanos: u64,
+        functions: Vec<Script>,
+    ) -> Arc<dyn Functions> {
+        let clock = Arc::clone(&self.clock);
+        Arc::new(UserFunctions::new(self.limits, clock, functions, used_nanos))
+    }
+
     fn subject<'a>(&self, script: &'a Script, machine: &'a Machine) -> Subject<'a> {
         Subject {
             name: &script.name,

@@ -53,7 +53,7 @@ impl Database {
             )));
         }
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(supervision);
-        let scope = self.query_scope(container, &query)?;
+        let scope = self.query_scope(container, &query, supervision)?;
         let memory = memory.clone();
         let scope = ScopeSettings { interrupt: Some(interrupt), memory, ..scope };
         Ok(Sieve { query, scope, previous: *previous })

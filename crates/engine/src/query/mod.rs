@@ -266,7 +266,8 @@ impl Database {
         let mut job = Job::new(self, container, request, (query, area), limits, inside);
         let interrupt = job.scope.interrupt.take();
         let memory = job.memory.clone();
-        job.scope = ScopeSettings { interrupt, memory, ..self.query_scope(container, query)? };
+        let scope = self.query_scope(container, query, &supervision)?;
+        job.scope = ScopeSettings { interrupt, memory, ..scope };
         job.budget.started_nanos = started_nanos;
         job.attempt = attempt;
         job.tally = work.tally.clone();
@@ -384,13 +385,14 @@ impl Database {
         &self,
         container: &Container,
         query: &Query,
+        supervision: &Arc<Supervision>,
     ) -> Result<ScopeSettings> {
         let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
         Ok(ScopeSettings {
             now_ticks,
             static_now_ticks: now_ticks,
             random_seed: self.entropy.next_u64(),
-            functions: self.functions(container, &query.facts().udfs)?,
+            functions: self.functions(container, &query.facts().udfs, supervision)?,
             ..ScopeSettings::default()
         })
     }

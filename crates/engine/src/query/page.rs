@@ -332,14 +332,15 @@ impl Page {
         let asked: Vec<(&Unit, Option<&Position>)> = units.iter().map(|u| (u, None)).collect();
         let answers = ask(job, work, &asked, Question::Groups)?;
         let mut groups = Groups::new(job.query, &job.memory);
+        let mut run = job.query.start(&job.scope);
         for answer in answers {
             self.reports.push(answer.report);
             if let Some(more) = answer.groups {
-                groups.merge(more)?;
+                groups.merge(more, &run)?;
             }
         }
-        let (rows, _until_then) = groups.finish(&mut job.query.start(&job.scope))?;
-        let rows = finished(job.query.facts(), rows, Seen::new(job))?;
+        let (rows, _until_then) = groups.finish(&mut run)?;
+        let rows = finished(job, rows)?;
         for row in rows.into_iter().skip(self.before()) {
             if self.deliver_one(job, row.text)?.is_break() {
                 break;
@@ -393,7 +394,9 @@ fn check_distinct(job: &Job<'_>, rows: usize) -> Result<()> {
 }
 
 /// The rows of groups with DISTINCT and ORDER BY applied.
-fn finished(facts: &Facts, mut rows: Vec<Row>, mut seen: Seen) -> Result<Vec<Row>> {
+fn finished(job: &Job<'_>, mut rows: Vec<Row>) -> Result<Vec<Row>> {
+    let facts = job.query.facts();
+    job.budget.check_whole_time()?;
     if facts.ordered {
         let order = Order::of(facts);
         // Of equal ones the first, or the last, comes first.
@@ -405,8 +408,11 @@ fn finished(facts: &Facts, mut rows: Vec<Row>, mut seen: Seen) -> Result<Vec<Row
     if !facts.distinct {
         return Ok(rows);
     }
-    let mut different = Vec::new();
-    for row in rows {
+    let (mut different, mut seen) = (Vec::new(), Seen::new(job));
+    for (at, row) in rows.into_iter().enumerate() {
+        if at % 1_024 == 1_023 {
+            job.budget.check_whole_time()?;
+        }
         if seen.is_new(row.hash)? {
             different.push(row);
         }

@@ -28,7 +28,7 @@ pub(super) struct Source<'a, S> {
 
 impl BodyLimits {
     /// The body, if all of it is there.
-    pub(super) fn take(&self, inbox: &mut BytesMut, length: u64) -> Option<(Bytes, Held<'_>)> {
+    pub(super) fn take(&self, inbox: &mut BytesMut, length: u64) -> Option<(Bytes, Held)> {
         let length = usize::try_from(length).ok().filter(|length| *length <= inbox.len())?;
         let mut held = self.hold();
         held.grow(length as u64).ok()?;
@@ -52,7 +52,7 @@ impl BodyLimits {
         &self,
         mut source: Source<'_, S>,
         framing: Framing,
-    ) -> Result<(Bytes, Held<'_>), Refusal> {
+    ) -> Result<(Bytes, Held), Refusal> {
         let mut held = self.hold();
         let gathering = async {
             let mut body = BytesMut::new();
@@ -75,7 +75,7 @@ impl<S: AsyncRead + Unpin> Source<'_, S> {
         &mut self,
         length: u64,
         body: &mut BytesMut,
-        held: &mut Held<'_>,
+        held: &mut Held,
     ) -> Result<(), Refusal> {
         let mut missing = usize::try_from(length).map_err(|_| held.too_large())?;
         let arrived = missing.min(self.inbox.len());
@@ -92,11 +92,7 @@ impl<S: AsyncRead + Unpin> Source<'_, S> {
         Ok(())
     }
 
-    async fn take_chunks(
-        &mut self,
-        body: &mut BytesMut,
-        held: &mut Held<'_>,
-    ) -> Result<(), Refusal> {
+    async fn take_chunks(&mut self, body: &mut BytesMut, held: &mut Held) -> Result<(), Refusal> {
         let mut beside_bytes = 0;
         loop {
             let line = self.take_line().await?;

@@ -8,7 +8,8 @@
 //! What has arrived is worked off before anything is waited for: answers to requests that came
 //! together go out together, in order. While the door makes a client wait, the connection listens
 //! for the client's end. What that means is the door's to say (`pending.rs`): the request goes on
-//! and is answered, or it is forgotten, and the connection ends.
+//! and is answered, or it is forgotten, and the connection ends. To see the end is to read all that
+//! comes before it, so who sends much behind a request that ends with its client is refused.
 //!
 //! When a connection must end this file does not decide: `progress.rs` knows what takes too long,
 //! and the shutdown asks to wind down, which is heeded between two requests.
@@ -32,7 +33,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use crate::body::Held;
-use crate::door::{Answer, Delivery, Request, Response};
+use crate::door::{Answer, Delivery, Refusal, Request, Response};
 use crate::http::{Origin, catch_panic};
 use crate::lines::Lines;
 use crate::pending::IfLeft;
@@ -53,6 +54,8 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 const INBOX_AHEAD_BYTES_MAX: usize = 16 * 1024;
 /// Answers are not gathered beyond this.
 const OUTBOX_BYTES_MAX: usize = 64 * 1024;
+/// Room for answers that is kept: what most need. Thousands of connections are at rest.
+const OUTBOX_BYTES_KEPT: usize = 8 * 1024;
 
 /// A connection that speaks HTTP/1.
 pub(crate) struct Connection<'a, S> {
@@ -72,6 +75,15 @@ pub(crate) struct Connection<'a, S> {
 enum Next {
     Request,
     End,
+}
+
+/// What waiting for the door has come to.
+enum Waited<T> {
+    For(T),
+    /// The client has ended its side, and that ends the request.
+    Left,
+    /// Behind what the client has sent its end could not be seen.
+    SentAhead,
 }
 
 /// What decides the form of an answer.
@@ -197,17 +209,25 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         // Nothing of what is handed over is used after a panic, so no broken state can be seen.
         let answered = catch_unwind(AssertUnwindSafe(|| site.door.handle(request)));
         let answered = match answered {
-            Ok(Answer::Now(response)) => Ok(response),
-            Ok(Answer::Later(pending)) => {
+            Ok(Answer::Now(response)) => {
+                drop(held);
+                Ok(response)
+            }
+            Ok(Answer::Later(mut pending)) => {
+                pending.held = held;
                 let if_left = pending.if_left();
                 match self.wait(catch_panic(pending), if_left).await? {
-                    Some(answered) => answered,
-                    None => return Ok(Next::End),
+                    Waited::For(answered) => answered,
+                    Waited::Left => return Ok(Next::End),
+                    Waited::SentAhead => {
+                        let bytes_max = INBOX_AHEAD_BYTES_MAX;
+                        let refused = origin.refused(Refusal::SentAhead { bytes_max });
+                        return self.refuse(refused, form).await;
+                    }
                 }
             }
             Err(panic) => Err(panic_text(panic.as_ref())),
         };
-        drop(held);
         match answered {
             Ok(response) if response.delivery == Delivery::default() => {
                 self.write(response, form).await
@@ -223,7 +243,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         framing: Framing,
         expects_continue: bool,
         request: &Request,
-    ) -> io::Result<Result<(Bytes, Held<'a>), Response>> {
+    ) -> io::Result<Result<(Bytes, Held), Response>> {
         let origin = self.origin;
         let limits = &origin.site.bodies;
         let announced = match limits.check_announced(framing) {
@@ -249,13 +269,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(gathered.map_err(|refusal| origin.refused(refusal)))
     }
 
-    /// Waits for the door. None if the client has ended its side, and that ends the request. It is
-    /// an error if the client is gone. Either way the future is dropped.
+    /// Waits for the door. It is an error if the client is gone. The future is dropped unless it
+    /// comes to its end.
     async fn wait<T>(
         &mut self,
         future: impl Future<Output = T>,
         if_left: IfLeft,
-    ) -> io::Result<Option<T>> {
+    ) -> io::Result<Waited<T>> {
         let mut future = pin!(future);
         self.send().await?;
         let mut is_first = true;
@@ -264,14 +284,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             if !(std::mem::take(&mut is_first) && self.has_ended && if_left == IfLeft::Cancel)
                 && let Poll::Ready(value) = future.as_mut().poll(cx)
             {
-                return Poll::Ready(Ok(Some(value)));
+                return Poll::Ready(Ok(Waited::For(value)));
             }
-            if let Poll::Ready(Err(error)) = self.poll_end(cx) {
-                return Poll::Ready(Err(error));
-            }
-            match self.has_ended && if_left == IfLeft::Cancel {
-                true => Poll::Ready(Ok(None)),
-                false => Poll::Pending,
+            match self.poll_end(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) if if_left == IfLeft::Cancel => {
+                    Poll::Ready(Ok(if self.has_ended { Waited::Left } else { Waited::SentAhead }))
+                }
+                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             }
         })
         .await
@@ -297,10 +317,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     async fn deliver(&mut self, response: Response, form: Form) -> io::Result<Next> {
         let Delivery { delay, dropped } = response.delivery;
         let waited = self.wait(tokio::time::sleep(delay), IfLeft::Answer).await?;
-        if dropped || waited.is_none() {
-            return Ok(Next::End);
+        match waited {
+            Waited::For(()) if !dropped => self.write(response, form).await,
+            _ => Ok(Next::End),
         }
-        self.write(response, form).await
     }
 
     /// A request whose body was not read to its end: what follows on the connection is not a
@@ -363,14 +383,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             return Ok(());
         }
         let sending = self.stream.write_all(&self.outbox);
-        self.origin.unread.sent(self.outbox.len(), sending).await?;
+        let Origin { unread, progress, .. } = self.origin;
+        unread.sent(self.outbox.len(), || progress.written(), sending).await?;
         self.sent().await
     }
 
     /// Sends what waits and this body behind it.
     async fn send_with(&mut self, body: &[u8]) -> io::Result<()> {
-        let (unread, bytes) = (&self.origin.unread, self.outbox.len() + body.len());
-        unread.sent(bytes, self.write_with(body)).await?;
+        let Origin { unread, progress, .. } = self.origin;
+        let bytes = self.outbox.len() + body.len();
+        unread.sent(bytes, || progress.written(), self.write_with(body)).await?;
         self.sent().await
     }
 
@@ -390,7 +412,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     async fn sent(&mut self) -> io::Result<()> {
         self.outbox.clear();
-        self.outbox.shrink_to(OUTBOX_BYTES_MAX);
+        self.outbox.shrink_to(OUTBOX_BYTES_KEPT);
         self.stream.flush().await
     }
 }

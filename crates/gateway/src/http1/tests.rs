@@ -218,6 +218,24 @@ async fn answers_do_not_depend_on_how_requests_are_cut() {
 }
 
 #[tokio::test]
+async fn a_connection_at_rest_keeps_little_room() {
+    // Each answer tells the head back: there are many to gather.
+    let request = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(1_000));
+    let origin = origin();
+    let mut pieces = Pieces {
+        pieces: VecDeque::from([request.repeat(50).into_bytes()]),
+        sent: Vec::new(),
+        rests: false,
+    };
+    let stream = Watched::new(&mut pieces, Bytes::new(), Arc::clone(&origin.progress));
+    let mut connection = Connection::new(&origin, stream);
+    connection.work().await.unwrap();
+    assert!(connection.outbox.capacity() <= super::OUTBOX_BYTES_KEPT);
+    drop(connection);
+    assert!(pieces.sent.len() > 50_000);
+}
+
+#[tokio::test]
 async fn broken_requests_get_the_same_answers_however_they_are_cut() {
     let mut random = Random(11);
     for _ in 0..3_000 {

@@ -8,13 +8,15 @@
 //! far as the system lets it, and ends with its job: a thread that has stood back cannot come
 //! forward again.
 //!
-//! Threads are few as well. A share begins another job only while more threads are free than it has
-//! jobs begun already: one has half of them at most, two a third each, and there is always room for
-//! one who comes new. The same goes for places in the queue.
+//! Threads are few as well. A share begins another job only while more threads are free than it and
+//! its credential have jobs begun already, each counted: one has a third of them at most, a
+//! credential with any number of containers half of them, and there is always room for one who
+//! comes new. The same goes for places in the queue.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::Hash;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -60,14 +62,14 @@ struct State {
     turns: Turns,
     /// Jobs that were not begun.
     queued: HashMap<u64, Job>,
-    queued_by: HashMap<Share, usize>,
+    queued_by: Counts,
     /// Threads that have stepped aside.
     parked: HashMap<u64, Arc<Parked>>,
     /// Begun, and on their way to a thread.
     ready: VecDeque<Job>,
     running: usize,
     begun: usize,
-    begun_by: HashMap<Share, usize>,
+    begun_by: Counts,
     threads: usize,
     idle: usize,
     /// The system has no more threads than there are.
@@ -135,13 +137,13 @@ impl Lane {
     pub(super) fn push(self: &Arc<Lane>, share: Share, work: Work) -> Result<Arc<Task>, PoolError> {
         let mut state = self.lock();
         let room = self.size.jobs_max.saturating_sub(state.queued.len());
-        if state.queued_by.get(&share).copied().unwrap_or(0) >= room {
+        if !state.queued_by.leave_room(share, room) {
             return Err(PoolError::Full { jobs_max: self.size.jobs_max });
         }
         let task = self.task(&mut state, share);
         let job = Job { task: Arc::clone(&task), work };
         state.queued.insert(task.id, job);
-        *state.queued_by.entry(share).or_default() += 1;
+        state.queued_by.more(share);
         state.turns.wait(task.id, share, 0, false);
         self.dispatch(&mut state);
         Ok(task)
@@ -182,8 +184,7 @@ impl Lane {
             let free = self.size.threads_max.saturating_sub(*begun);
             let is_shared = self.size.threads_max > self.size.permits;
             let may_begin = |share: Share| {
-                let has = begun_by.get(&share).copied().unwrap_or(0);
-                has_thread && if is_shared { has < free } else { free > 0 }
+                has_thread && if is_shared { begun_by.leave_room(share, free) } else { free > 0 }
             };
             let next = turns.next(|id, share| parked.contains_key(&id) || may_begin(share));
             let Some(id) = next else { break };
@@ -192,7 +193,7 @@ impl Lane {
                 parked.is_due.store(true, Ordering::Relaxed);
                 parked.turn.notify_one();
             } else if let Some(job) = state.queued.remove(&id) {
-                less(&mut state.queued_by, job.task.share);
+                state.queued_by.less(job.task.share);
                 self.begin(state, job);
             }
         }
@@ -202,7 +203,7 @@ impl Lane {
     /// Gives a job, which has a permit, to a thread.
     fn begin(&self, state: &mut State, job: Job) {
         state.begun += 1;
-        *state.begun_by.entry(job.task.share).or_default() += 1;
+        state.begun_by.more(job.task.share);
         state.ready.push_back(job);
         self.work.notify_one();
     }
@@ -259,7 +260,7 @@ impl Lane {
         self.take_permit(state, task);
         state.turns.leave(task.share);
         state.begun -= 1;
-        less(&mut state.begun_by, task.share);
+        state.begun_by.less(task.share);
         if state.closed {
             self.work.notify_all();
         }
@@ -291,11 +292,37 @@ impl Lane {
     }
 }
 
-fn less(counts: &mut HashMap<Share, usize>, share: Share) {
-    if let Some(count) = counts.get_mut(&share) {
+/// How many jobs each share has, and each credential.
+#[derive(Default)]
+struct Counts {
+    shares: HashMap<Share, usize>,
+    credentials: HashMap<u64, usize>,
+}
+
+impl Counts {
+    /// With so many places free, may a share have one more?
+    fn leave_room(&self, share: Share, free: usize) -> bool {
+        let of_share = self.shares.get(&share).copied().unwrap_or(0);
+        let of_credential = self.credentials.get(&share.credential).copied().unwrap_or(0);
+        of_share + of_credential < free
+    }
+
+    fn more(&mut self, share: Share) {
+        *self.shares.entry(share).or_default() += 1;
+        *self.credentials.entry(share.credential).or_default() += 1;
+    }
+
+    fn less(&mut self, share: Share) {
+        less(&mut self.shares, share);
+        less(&mut self.credentials, share.credential);
+    }
+}
+
+fn less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, of: K) {
+    if let Some(count) = counts.get_mut(&of) {
         *count -= 1;
         if *count == 0 {
-            counts.remove(&share);
+            counts.remove(&of);
         }
     }
 }
@@ -358,7 +385,7 @@ impl Task {
         let mut state = self.lane.lock();
         let dropped = state.queued.remove(&self.id);
         if dropped.is_some() {
-            less(&mut state.queued_by, self.share);
+            state.queued_by.less(self.share);
             state.turns.remove(self.id);
             state.turns.leave(self.share);
         }

@@ -58,6 +58,9 @@ const WAITING_JOBS: usize = 8;
 const BEGUN_JOBS: usize = 8;
 /// … but so many at least.
 const BEGUN_JOBS_MIN: usize = 64;
+/// The same of brief ones. Each holds the memory of a page, and is soon done: of many at once none
+/// would be, for want of memory.
+const BEGUN_BRIEF_JOBS: usize = 2;
 
 /// The threads and their queues. See the module's text.
 #[derive(Debug)]
@@ -82,7 +85,11 @@ impl Pool {
         let size = Size { name: "pool", permits, threads_max, jobs_max, stand_back };
         let waiting = permits * WAITING_JOBS;
         Ok(Pool {
-            brief: Lane::start(Size { name: "brief", ..size })?,
+            brief: Lane::start(Size {
+                name: "brief",
+                threads_max: permits * BEGUN_BRIEF_JOBS,
+                ..size
+            })?,
             long: Lane::start(size)?,
             waiting: Lane::start(Size {
                 name: "wait",

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -19,8 +19,12 @@ fn begin<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 }
 
 /// Waits for something that happens on other threads.
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "what never happens is told by the real clock")]
 fn until(what: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
     while !what() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it did not happen");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -133,6 +137,73 @@ fn a_long_job_hands_its_turn_to_short_ones_and_goes_on_after_them() {
     assert!(short.iter_mut().all(|job| begin(job).is_pending()));
     until(|| ended.lock().unwrap().len() == 4);
     assert_eq!(*ended.lock().unwrap(), ["short", "short", "short", "long"]);
+}
+
+/// Begins jobs that stand aside until they are told to end, as many as are begun at a time.
+fn begun_at_a_time(length: JobLength) -> u64 {
+    let pool = Pool::new(1, 64).unwrap();
+    let (running, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut jobs: Vec<_> = (0..16)
+        .map(|_| {
+            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+            Box::pin(pool.run(length, SHARE, move |task| {
+                most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                // Longer than its turn, whose end it asks for.
+                for _ in 0..4 {
+                    thread::sleep(Duration::from_millis(3));
+                    task.step_aside();
+                }
+                running.fetch_sub(1, Ordering::Relaxed);
+            }))
+        })
+        .collect();
+    assert!(jobs.iter_mut().all(|job| begin(job).is_pending()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for job in jobs {
+        assert_eq!(runtime.block_on(job), Ok(()));
+    }
+    most.load(Ordering::Relaxed)
+}
+
+/// Each has the memory of a page while it lasts.
+#[test]
+fn of_brief_jobs_only_those_that_run_are_begun_and_of_long_ones_many() {
+    assert_eq!(begun_at_a_time(JobLength::Brief), 1);
+    assert!(begun_at_a_time(JobLength::Long) > 4);
+}
+
+#[test]
+fn a_credential_with_many_containers_leaves_threads_and_places_to_others() {
+    let pool = Pool::new(1, 64).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let running = Arc::new(AtomicU64::new(0));
+    let run = |credential, container| {
+        let (stop, running) = (Arc::clone(&stop), Arc::clone(&running));
+        let share = Share { credential, container };
+        Box::pin(pool.run(JobLength::Long, share, move |task| {
+            running.fetch_add(1, Ordering::Relaxed);
+            while !stop.load(Ordering::Relaxed) && !task.is_cancelled() {
+                task.step_aside();
+            }
+        }))
+    };
+    // Half of the threads, and half of the places in the queue.
+    let mut jobs = Vec::new();
+    for n in 0..64 {
+        let mut job = run(1, n);
+        assert!(begin(&mut job).is_pending());
+        jobs.push(job);
+        until(|| running.load(Ordering::Relaxed) == (n + 1).min(32));
+    }
+    assert!(matches!(begin(&mut run(1, 64)), Poll::Ready(Err(PoolError::Full { .. }))));
+    let mut others: Vec<_> = (0..8).map(|n| run(2, n)).collect();
+    assert!(others.iter_mut().all(|job| begin(job).is_pending()));
+    until(|| running.load(Ordering::Relaxed) == 40);
+    stop.store(true, Ordering::Relaxed);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for job in jobs.into_iter().chain(others) {
+        assert_eq!(runtime.block_on(job), Ok(()));
+    }
 }
 
 #[test]

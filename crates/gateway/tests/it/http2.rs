@@ -1,13 +1,16 @@
 //! HTTP/2 with prior knowledge on the plain port, and within TLS.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::support::{TestServer, start};
+use crate::support::{PATIENCE, TestServer, start};
 
 pub(crate) async fn speak<S>(stream: S) -> SendRequest<Full<Bytes>>
 where
@@ -118,7 +121,7 @@ async fn a_preface_followed_by_rubbish_is_closed() {
 
 #[tokio::test]
 async fn an_idle_connection_is_told_to_go_away() {
-    let server = start(|settings| settings.idle = std::time::Duration::from_millis(60));
+    let server = start(|settings| settings.idle = Duration::from_millis(60));
     let mut sender = connect(&server).await;
     assert_eq!(exchange(&mut sender, "GET", "/first", "").await.0.status, 200);
     server.metric("partita_connections_open 0").await;
@@ -173,6 +176,49 @@ async fn clients_that_read_nothing_make_room_for_others() {
     drop((silent, reader));
     server.metric("partita_connections_open 0").await;
     server.bodies_at_most(0).await;
+}
+
+/// A client whose streams may be sent so much and no more.
+async fn with_window(server: &TestServer, bytes: u32) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(bytes);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[tokio::test]
+async fn an_answer_that_stays_unread_ends_its_connection_whatever_else_is_read() {
+    let server = start(|settings| settings.write_stall = Duration::from_millis(200));
+    // Nothing may be sent on a stream, yet the socket takes all there is: it is never stalled.
+    let mut sender = with_window(&server, 0).await;
+    let unread = sender.send_request(request("GET", "/small", Bytes::new())).await.unwrap();
+    let others = async {
+        while let Ok(response) = sender.send_request(request("GET", "/empty", Bytes::new())).await {
+            assert_eq!(response.status(), 204);
+        }
+    };
+    timeout(PATIENCE, others).await.expect("it went on for ever");
+    server.metric(r#"partita_refused_total{reason="write_timeout"} 1"#).await;
+    server.metric("partita_connections_open 0").await;
+    server.bodies_at_most(0).await;
+    drop(unread);
+}
+
+#[tokio::test]
+async fn who_reads_slowly_is_not_cut() {
+    let server = start(|settings| settings.write_stall = Duration::from_secs(1));
+    let mut sender = with_window(&server, 64 * 1024).await;
+    let response = sender.send_request(request("GET", "/megabyte", Bytes::new())).await.unwrap();
+    let mut body = response.into_body();
+    let mut bytes = 0;
+    // For longer than a stream may stay unread.
+    while let Some(frame) = body.frame().await {
+        bytes += frame.unwrap().into_data().unwrap().len();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(bytes, 1 << 20);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::http2::speak;
 use crate::support::{Client, PATIENCE, TestServer, start};
 
 /// Waits until this has happened.
-async fn happens(what: &Semaphore) {
+pub(crate) async fn happens(what: &Semaphore) {
     timeout(PATIENCE, what.acquire()).await.expect("it did not happen").unwrap().forget();
 }
 
@@ -30,7 +30,7 @@ async fn asked(server: &TestServer, path: &str) -> TcpStream {
 
 /// Closes a connection without the usual politeness.
 #[allow(deprecated, reason = "zero lets nobody wait")]
-fn reset(stream: TcpStream) {
+pub(crate) fn reset(stream: TcpStream) {
     stream.set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(stream);
 }
@@ -93,6 +93,31 @@ async fn the_next_request_may_come_while_the_first_waits_and_its_end_is_seen_beh
 }
 
 #[tokio::test]
+async fn who_sends_much_behind_what_may_take_long_cannot_hide_the_end_with_it() {
+    let server = start(|_| {});
+    let much = "x".repeat(40_000);
+    let mut stream = asked(&server, "/wait").await;
+    stream.write_all(much.as_bytes()).await.unwrap();
+    happens(&server.door.dropped).await;
+    let mut client = Client::new(stream);
+    let reply = client.reply().await;
+    assert_eq!((reply.status, reply.header("connection")), (400, Some("close")));
+    assert!(reply.text().contains("16384 bytes were sent behind"), "{}", reply.text());
+    server.metric(r#"partita_refused_total{reason="sent_ahead"} 1"#).await;
+
+    let mut stream = asked(&server, "/wait").await;
+    stream.write_all(much.as_bytes()).await.unwrap();
+    drop(stream);
+    happens(&server.door.dropped).await;
+
+    // What is done in any case is done, and answered.
+    let mut stream = asked(&server, "/wait/finish").await;
+    stream.write_all(much.as_bytes()).await.unwrap();
+    server.door.gate.add_permits(1);
+    assert_eq!(Client::new(stream).reply().await.text(), "waited");
+}
+
+#[tokio::test]
 async fn requests_that_came_together_with_the_end_are_answered_in_order() {
     let server = start(|_| {});
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -106,6 +131,37 @@ async fn requests_that_came_together_with_the_end_are_answered_in_order() {
     }
     assert_eq!(client.closed().await, b"", "the last one is not begun");
     assert_eq!(server.door.gate.available_permits(), 0);
+}
+
+#[tokio::test]
+async fn the_body_of_what_goes_on_without_its_client_counts_until_it_is_done() {
+    const LENGTH: usize = 300_000;
+    let server = start(|_| {});
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head =
+        format!("POST /wait/finish HTTP/1.1\r\nhost: test\r\ncontent-length: {LENGTH}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b'x'; LENGTH]).await.unwrap();
+    happens(&server.door.arrived).await;
+    reset(stream);
+    server.metric("partita_connections_open 0").await;
+    assert_eq!(server.bodies_bytes().await, LENGTH as u64);
+    server.door.gate.add_permits(1);
+    happens(&server.door.done).await;
+    server.bodies_at_most(0).await;
+
+    // The same over HTTP/2.
+    let mut sender = speak(TcpStream::connect(server.address).await.unwrap()).await;
+    let request = hyper::Request::post("http://test/wait/finish");
+    let request = request.body(Full::new(Bytes::from(vec![b'x'; LENGTH]))).unwrap();
+    let exchange = tokio::spawn(async move { drop(sender.send_request(request).await) });
+    happens(&server.door.arrived).await;
+    exchange.abort();
+    server.metric("partita_connections_open 0").await;
+    assert_eq!(server.bodies_bytes().await, LENGTH as u64);
+    server.door.gate.add_permits(1);
+    happens(&server.door.done).await;
+    server.bodies_at_most(0).await;
 }
 
 /// A request of HTTP/2 that has reached the door; dropped, its stream is reset.

@@ -122,6 +122,39 @@ async fn lingering_after_a_refusal_has_an_end() {
     server.metric("partita_connections_open 0").await;
 }
 
+#[tokio::test]
+async fn a_client_that_reads_slowly_is_not_cut_off() {
+    let server = start(|settings| settings.write_stall = Duration::from_secs(1));
+    let mut client = server.connect().await;
+    client.send("GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    let mut bytes = 0;
+    // The whole takes longer than the client may read nothing.
+    while bytes < 32 << 20 {
+        let some = client.some(1 << 20).await;
+        assert!(some > 0, "closed after {bytes} bytes");
+        bytes += some;
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    }
+}
+
+/// Else the kernel would take all of it, and nobody would know how much that is.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_answer_that_nobody_reads_counts_and_the_kernel_has_little_of_it() {
+    let server = start(|_| {});
+    let mut silent = Vec::new();
+    for count in 1..=3 {
+        let mut client = server.connect().await;
+        client.send("GET /megabyte HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        server.bodies_at_least(count << 20).await;
+        silent.push(client);
+    }
+    for mut client in silent {
+        assert_eq!(client.reply().await.body.len(), 1 << 20);
+    }
+    server.bodies_at_most(0).await;
+}
+
 /// Of every answer of 32 MB, the kernel takes a few.
 const BODIES_BYTES_MAX: u64 = 200 << 20;
 

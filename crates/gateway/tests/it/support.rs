@@ -82,6 +82,7 @@ async fn answer(
         }
         "/dropped" => delivered(Delivery { dropped: true, ..Delivery::default() }),
         "/late" => delivered(Delivery { delay: Duration::from_millis(30), ..Delivery::default() }),
+        "/megabyte" => Response::new(StatusCode::OK, vec![b'x'; 1 << 20]),
         "/large" => Response::new(StatusCode::OK, vec![b'x'; 32 * 1024 * 1024]),
         _ => echo(&request),
     }
@@ -254,6 +255,12 @@ impl TestServer {
         status["bodies_bytes"].as_u64().unwrap()
     }
 
+    /// Waits until bodies take so much.
+    pub(crate) async fn bodies_at_least(&self, bytes: u64) {
+        let seen = timeout(PATIENCE, async { while self.bodies_bytes().await < bytes {} });
+        assert!(seen.await.is_ok(), "{} bytes are held", self.bodies_bytes().await);
+    }
+
     /// Waits until bodies take no more than this: connections that were cut end by themselves.
     pub(crate) async fn bodies_at_most(&self, bytes: u64) {
         let seen = timeout(PATIENCE, async { while self.bodies_bytes().await > bytes {} });
@@ -345,6 +352,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(crate) async fn closed(&mut self) -> Vec<u8> {
         while self.more().await {}
         std::mem::take(&mut self.read)
+    }
+
+    /// Reads so much at most, and forgets it: how much.
+    pub(crate) async fn some(&mut self, bytes_max: usize) -> usize {
+        let mut space = vec![0; bytes_max];
+        let read = timeout(PATIENCE, self.stream.read(&mut space)).await;
+        read.expect("the server neither sends nor closes").unwrap_or(0)
     }
 
     fn unread(&self) -> String {

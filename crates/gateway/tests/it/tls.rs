@@ -8,11 +8,13 @@ use partita_gateway::{Certificate, CertificateSource, TlsError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::http2::{exchange, speak};
+use crate::leaving::{happens, reset};
 use crate::support::{Client, TestServer, start, start_with, unix_seconds};
 
 /// A client that trusts the server's certificate and nothing else.
@@ -71,6 +73,47 @@ async fn alpn_chooses_the_version() {
     let unnamed = connect(&server, "localhost", &[]).await;
     let (parts, _) = exchange(&mut speak(unnamed).await, "GET", "/three", "").await;
     assert_eq!(parts.version, http::Version::HTTP_2);
+}
+
+/// A request within TLS that has reached the door.
+async fn asked(server: &TestServer, path: &str) -> TlsStream<TcpStream> {
+    let mut stream = connect(server, "localhost", &[]).await;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    happens(&server.door.arrived).await;
+    stream
+}
+
+#[tokio::test]
+async fn the_end_of_a_client_is_seen_through_tls_with_and_without_its_notice() {
+    let server = start(|_| {});
+    for says_so in [true, false] {
+        for path in ["/wait", "/wait/answer"] {
+            let mut stream = asked(&server, path).await;
+            match says_so {
+                true => stream.shutdown().await.unwrap(),
+                false => stream.get_mut().0.shutdown().await.unwrap(),
+            }
+            if path == "/wait" {
+                happens(&server.door.dropped).await;
+                continue;
+            }
+            // The end has been seen when this has been answered: both are of one thread.
+            assert_eq!(server.connect().await.get("/now").await.status, 200);
+            server.door.gate.add_permits(1);
+            assert_eq!(Client::new(stream).reply().await.text(), "waited");
+            happens(&server.door.done).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reset_is_seen_through_tls() {
+    let server = start(|_| {});
+    for path in ["/wait", "/wait/answer"] {
+        reset(asked(&server, path).await.into_inner().0);
+        happens(&server.door.dropped).await;
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,10 @@ mod users;
 
 use bytes::Bytes;
 use http::Method;
-use partita_engine::{Access, BatchMode, Condition, Context, KeyRequired, Op};
+use partita_engine::{
+    Access, BatchAction, BatchMode, BatchOperation, Condition, Context, EncryptionKeyOp,
+    KeyRequired, Op, PermissionOp, ScriptOp, UserOp,
+};
 use partita_gateway::{IfLeft, Request};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, binary_json, json, limits};
 
@@ -338,18 +341,52 @@ pub(crate) fn if_left(op: &Op) -> IfLeft {
         | Op::ContainerStatistics { .. }
         | Op::DescribePartitions { .. }
         | Op::RecentQueries { .. }
-        | Op::LocateKey { .. } => IfLeft::Answer,
-        _ => IfLeft::Finish,
+        | Op::LocateKey { .. }
+        | Op::User(UserOp::Read { .. } | UserOp::List { .. })
+        | Op::Permission(PermissionOp::Read { .. } | PermissionOp::List { .. })
+        | Op::EncryptionKey(EncryptionKeyOp::Read { .. } | EncryptionKeyOp::List { .. })
+        | Op::Script(ScriptOp::Read { .. } | ScriptOp::List { .. }) => IfLeft::Answer,
+        Op::Batch { operations, .. } => {
+            let reads = |operation: &BatchOperation| {
+                matches!(operation.action, BatchAction::Read { .. })
+                    && operation.triggers.is_empty()
+            };
+            if operations.iter().all(reads) { IfLeft::Answer } else { IfLeft::Finish }
+        }
+        Op::CreateDatabase { .. }
+        | Op::DeleteDatabase { .. }
+        | Op::CreateContainer { .. }
+        | Op::ReplaceContainer { .. }
+        | Op::DeleteContainer { .. }
+        | Op::SplitPartition { .. }
+        | Op::MergePartitions { .. }
+        | Op::ReplaceOffer { .. }
+        | Op::User(_)
+        | Op::Permission(_)
+        | Op::EncryptionKey(_)
+        | Op::Script(_)
+        | Op::CreateItem { .. }
+        | Op::UpsertItem { .. }
+        | Op::ReplaceItem { .. }
+        | Op::PatchItem { .. }
+        | Op::DeleteItem { .. }
+        | Op::DeletePartitionKey { .. }
+        | Op::ExecuteProcedure(_)
+        | Op::Import(_)
+        | Op::Triggered { .. } => IfLeft::Finish,
     }
 }
 
-/// The same of a request that could not be read yet.
+/// The same of a request that could not be read yet: a feed has no more in its path than its kind.
 pub(crate) fn if_left_unread(request: &Request) -> IfLeft {
-    let is_query = Headers::new(&request.head).is_query().unwrap_or(false);
-    match request.method == Method::GET || is_query {
-        true => IfLeft::Cancel,
-        false => IfLeft::Finish,
+    if Headers::new(&request.head).is_query().unwrap_or(false) {
+        return IfLeft::Cancel;
     }
+    if request.method != Method::GET {
+        return IfLeft::Finish;
+    }
+    let segments = request.head.path().split('/').filter(|segment| !segment.is_empty()).count();
+    if segments % 2 == 1 { IfLeft::Cancel } else { IfLeft::Answer }
 }
 
 /// Where an operation runs: work of a page's size, and changes of the catalog that make or drop
@@ -384,5 +421,73 @@ fn partition_key(
             Err(Error::bad_request("PartitionKey value must be supplied for this operation."))
         }
         (key, _) => Ok(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Instant;
+
+    use http::HeaderMap;
+    use partita_engine::{ContainerPath, DatabasePath, PageRequest, Returns, UserPath};
+    use partita_gateway::{Head, Scheme};
+
+    use super::*;
+
+    #[allow(clippy::disallowed_methods, reason = "the gateway's requests carry their time")]
+    fn unread(method: Method, path: &str, headers: &[(&'static str, &'static str)]) -> IfLeft {
+        let headers = headers.iter().map(|(name, value)| {
+            (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
+        });
+        let address = SocketAddr::from(([127, 0, 0, 1], 8081));
+        if_left_unread(&Request {
+            method,
+            head: Head::new(&path.parse().unwrap(), &headers.collect::<HeaderMap>()),
+            body: Bytes::new(),
+            scheme: Scheme::Http,
+            received: Instant::now(),
+            local: address,
+            peer: address,
+        })
+    }
+
+    #[test]
+    fn a_request_that_is_not_read_yet_is_told_by_its_path() {
+        let docs = "/dbs/d/colls/c/docs";
+        assert_eq!(unread(Method::GET, docs, &[]), IfLeft::Cancel);
+        assert_eq!(unread(Method::GET, &format!("{docs}/x"), &[]), IfLeft::Answer);
+        assert_eq!(unread(Method::POST, docs, &[]), IfLeft::Finish);
+        let query = [("x-ms-documentdb-isquery", "True")];
+        assert_eq!(unread(Method::POST, docs, &query), IfLeft::Cancel);
+    }
+
+    fn batch(actions: Vec<BatchAction>) -> Op {
+        let operation = |action| BatchOperation {
+            action,
+            partition_key: None,
+            condition: None,
+            ttl_seconds: None,
+            triggers: Default::default(),
+            returns: Returns::Item,
+        };
+        Op::Batch {
+            container: ContainerPath { database: "d".into(), container: "c".into() },
+            operations: actions.into_iter().map(operation).collect(),
+            mode: BatchMode::Atomic { partition_key: None },
+        }
+    }
+
+    #[test]
+    fn what_only_reads_ends_with_its_client_and_what_changes_something_does_not() {
+        let read = || BatchAction::Read { id: "x".into() };
+        let delete = || BatchAction::Delete { id: "x".into() };
+        assert_eq!(if_left(&batch(vec![read(), read()])), IfLeft::Answer);
+        assert_eq!(if_left(&batch(vec![read(), delete()])), IfLeft::Finish);
+        let page = PageRequest::default();
+        let list = UserOp::List { database: DatabasePath("d".into()), filter: None, page };
+        assert_eq!(if_left(&Op::User(list)), IfLeft::Answer);
+        let user = UserPath { database: "d".into(), user: "u".into() };
+        assert_eq!(if_left(&Op::User(UserOp::Delete { user, condition: None })), IfLeft::Finish);
     }
 }

@@ -175,6 +175,10 @@ pub(crate) fn failure(
     headers.push(&headers::SUBSTATUS, number(failure.substatus));
     if let Some(retry_after_ms) = failure.retry_after_ms {
         headers.push(&headers::RETRY_AFTER_MS, number(retry_after_ms));
+        if failure.status == StatusCode::SERVICE_UNAVAILABLE {
+            // For whoever knows HTTP only.
+            headers.push(&header::RETRY_AFTER, number(retry_after_ms.div_ceil(1_000)));
+        }
     }
     with_body(failure.status, headers, failure.body(activity_id, path))
 }

@@ -129,6 +129,7 @@ fn refusals_of_the_gateway_are_worded_as_the_service_does() {
         (Refusal::BodyTimeout { seconds: 3 }, 408, "RequestTimeout", "3 seconds"),
         (Refusal::BodyBroken { reason: "cut".into() }, 400, "BadRequest", "cut"),
         (Refusal::Overloaded { bytes_max: 9 }, 503, "ServiceUnavailable", "retry later"),
+        (Refusal::SentAhead { bytes_max: 9 }, 400, "BadRequest", "sent behind a request"),
         (Refusal::Panicked, 500, "InternalServerError", "internal error"),
     ] {
         let response = world.door().refuse(refusal);
@@ -140,6 +141,10 @@ fn refusals_of_the_gateway_are_worded_as_the_service_does() {
         let headers = response.headers.to_map();
         assert!(headers.contains_key("x-ms-activity-id"));
         assert!(headers.contains_key("x-ms-substatus"));
+        // When to try again, for SDKs and for all others.
+        let waits = ["x-ms-retry-after-ms", "retry-after"].map(|name| headers.get(name).cloned());
+        let expected = ["1000", "1"].map(|text| (status == 503).then(|| text.parse().unwrap()));
+        assert_eq!(waits, expected, "{status}");
     }
 }
 

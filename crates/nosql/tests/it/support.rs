@@ -70,6 +70,10 @@ fn unthrottled(default_consistency: Consistency) -> EngineSettings {
     EngineSettings { default_consistency, throughput, ..EngineSettings::default() }
 }
 
+fn pool() -> Pool {
+    Pool::new(1, 16).unwrap()
+}
+
 impl World {
     pub(crate) fn new() -> World {
         World::with_consistency(Consistency::Session)
@@ -82,6 +86,16 @@ impl World {
     /// One with these settings.
     pub(crate) fn with_settings(settings: EngineSettings) -> World {
         World::on(Arc::new(MemoryStore::new()), 7, PRIMARY, settings)
+    }
+
+    /// One with a container, and so many processors for what takes long.
+    pub(crate) fn with_processors(processors: usize, mut settings: EngineSettings) -> World {
+        settings.throughput = ThroughputMode::Off;
+        let store = Arc::new(MemoryStore::new());
+        let pool = Pool::new(processors, 16).unwrap();
+        let world = World::build((store, pool), 7, PRIMARY, settings, Build::Plain);
+        world.make_container("400");
+        world
     }
 
     /// Lets the background do all that there is to do.
@@ -105,14 +119,15 @@ impl World {
     /// One that has nobody to run scripts.
     pub(crate) fn without_scripts() -> World {
         let store = Arc::new(MemoryStore::new());
-        World::build(store, 7, PRIMARY, unthrottled(Consistency::Session), Build::Scriptless)
+        let settings = unthrottled(Consistency::Session);
+        World::build((store, pool()), 7, PRIMARY, settings, Build::Scriptless)
     }
 
     /// One that refuses duplicate names, with a container.
     pub(crate) fn strict() -> World {
         let store = Arc::new(MemoryStore::new());
         let settings = unthrottled(Consistency::Session);
-        let world = World::build(store, 7, PRIMARY, settings, Build::Strict);
+        let world = World::build((store, pool()), 7, PRIMARY, settings, Build::Strict);
         world.make_container("400");
         world
     }
@@ -120,15 +135,16 @@ impl World {
     /// One with controls for tests.
     pub(crate) fn controlled() -> World {
         let settings = unthrottled(Consistency::Session);
-        World::build(Arc::new(MemoryStore::new()), 7, PRIMARY, settings, Build::Controlled)
+        let store = Arc::new(MemoryStore::new());
+        World::build((store, pool()), 7, PRIMARY, settings, Build::Controlled)
     }
 
     fn on(store: Arc<dyn Store>, seed: u64, key: &str, settings: EngineSettings) -> World {
-        World::build(store, seed, key, settings, Build::Plain)
+        World::build((store, pool()), seed, key, settings, Build::Plain)
     }
 
     fn build(
-        store: Arc<dyn Store>,
+        (store, pool): (Arc<dyn Store>, Pool),
         seed: u64,
         key: &str,
         mut settings: EngineSettings,
@@ -137,7 +153,7 @@ impl World {
         let fixed = Arc::new(FixedClock::new(NOW_MILLIS));
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&fixed) as _));
         let entropy = Arc::new(SeededEntropy::new(seed));
-        if build != Build::Scriptless {
+        if build != Build::Scriptless && settings.scripts.runtime.is_none() {
             let (clock, entropy) = (Arc::clone(&clock) as _, Arc::clone(&entropy) as _);
             let runtime = QuickJs::new(Limits::default(), clock, entropy);
             settings.scripts.runtime = Some(Arc::new(runtime));
@@ -164,7 +180,6 @@ impl World {
                 .then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
             shutdown: Shutdown::new(),
         };
-        let pool = Pool::new(1, 16).unwrap();
         let own = Arc::clone(&database);
         let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
         World { door, telemetry, clock: fixed, credentials, store: own_store, database: own }

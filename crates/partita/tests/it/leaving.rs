@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::process::{Directory, Process};
 use crate::requests::Account;
@@ -48,16 +48,29 @@ fn send(server: &Process, request: &[u8]) -> TcpStream {
 /// What a client hears that has said that it will say no more.
 fn heard(mut stream: TcpStream) -> String {
     stream.shutdown(Shutdown::Write).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
 }
 
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
 fn until_queries_run(server: &Process, count: u32) {
-    let line = format!("partita_queries_running {count}");
-    while !server.get("/metrics").1.lines().any(|found| found == line) {
+    let running = format!("partita_queries_running {count}");
+    let (begun, mut told) = (Instant::now(), String::new());
+    while begun.elapsed() < PATIENCE {
+        told = server.get("/metrics").1;
+        let has = |line: &str| told.lines().any(|found| found == line);
+        if has(&running) && has("partita_queries_queued 0") {
+            return;
+        }
         thread::sleep(Duration::from_millis(5));
     }
+    let queries = told.lines().filter(|line| line.starts_with("partita_queries"));
+    panic!("not {count} queries run: {:?}", queries.collect::<Vec<_>>());
 }
 
 #[test]
@@ -99,6 +112,22 @@ fn after_a_half_close_writes_reads_and_procedures_are_answered() {
         let answer = heard(send(&server, &read));
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(id), "{answer}");
     }
+    server.signal("TERM");
+    server.end();
+}
+
+#[test]
+fn who_waits_for_changes_and_leaves_is_not_waited_with() {
+    let (_directory, server, account) = serving("leaving-changes", &[]);
+    let docs = format!("{DOCS}/docs");
+    let waiting = [("A-IM", "Incremental feed"), ("If-None-Match", "*"), ("Prefer", "wait=60")];
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let read = account.raw("GET", "docs", DOCS, &docs, &waiting, "");
+        let answer = heard(send(&server, &read));
+        assert!(answer.is_empty(), "{answer}");
+    }
+    assert!(begun.elapsed() < PATIENCE, "it waited on");
     server.signal("TERM");
     server.end();
 }

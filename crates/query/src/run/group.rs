@@ -141,12 +141,17 @@ impl Table {
     }
 
     /// Takes in the groups of another part of the rows. Where ranks are equal it comes behind this
-    /// one.
-    pub(crate) fn merge(&mut self, other: Table) -> Result<()> {
+    /// one. `may_go_on` is asked at each of them.
+    pub(crate) fn merge(
+        &mut self,
+        other: Table,
+        may_go_on: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         // What the other has is moved, not copied; what both have is one in the end.
         self.memory.absorb(other.memory);
         self.bytes += other.bytes;
-        for group in other.groups {
+        for (at, group) in other.groups.into_iter().enumerate() {
+            may_go_on(at)?;
             let place = self.places.get(&group.name).copied();
             match place.and_then(|at| self.groups.get_mut(at)) {
                 Some(mine) => {

@@ -138,7 +138,7 @@ proptest! {
             for item in part {
                 run.gather(Document::new(item), &mut groups).unwrap();
             }
-            merged.merge(groups).unwrap();
+            merged.merge(groups, &run).unwrap();
         }
         let rows = merged.finish(&mut query.start(&ScopeSettings::default())).unwrap().0;
         let texts: Vec<String> = rows.into_iter().map(|row| row.text).collect();

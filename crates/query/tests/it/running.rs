@@ -1,9 +1,12 @@
 //! How queries run: what each clause does to rows.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use partita_model::{ComputedProperty, Document, ErrorKind, IndexStep, MemoryShare, Value};
-use partita_query::{Groups, Query, Reads, ScopeSettings, evaluate, sort_key};
+use partita_model::{
+    ComputedProperty, Document, Error, ErrorKind, IndexStep, MemoryShare, Result, Value,
+};
+use partita_query::{Groups, Interrupt, Query, Reads, ScopeSettings, evaluate, sort_key};
 
 fn parse(text: &str) -> Query {
     Query::parse(text, &[], &[]).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -276,12 +279,43 @@ fn groups_gathered_apart_are_merged() {
         Some(groups)
     });
     let mut all = halves[0].take().unwrap();
-    all.merge(halves[1].take().unwrap()).unwrap();
-    let rows = all.finish(&mut query.start(&ScopeSettings::default())).unwrap().0;
+    let mut run = query.start(&ScopeSettings::default());
+    all.merge(halves[1].take().unwrap(), &run).unwrap();
+    let rows = all.finish(&mut run).unwrap().0;
     let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
     let expected =
         [r#"{"g":"a","n":2,"s":3,"l":1,"all":[1,2]}"#, r#"{"g":"b","n":2,"l":1,"all":["x",1]}"#];
     assert_eq!(texts, expected);
+}
+
+/// Never lets anything go on.
+struct Enough;
+
+impl Interrupt for Enough {
+    fn check(&self, _: u64) -> Result<()> {
+        Err(Error::timeout("enough"))
+    }
+}
+
+#[test]
+fn many_groups_are_merged_and_finished_only_while_somebody_wants_it() {
+    let query = parse("SELECT c.g, COUNT(1) AS n FROM c GROUP BY c.g");
+    let gathered = || {
+        let mut groups = Groups::new(&query, &MemoryShare::default());
+        let mut run = query.start(&ScopeSettings::default());
+        for g in 0..3_000 {
+            run.gather(Document::new(&format!("{{\"g\":{g}}}")), &mut groups).unwrap();
+        }
+        groups
+    };
+    let settings = ScopeSettings { interrupt: Some(Arc::new(Enough)), ..ScopeSettings::default() };
+    let mut run = query.start(&settings);
+    let merged = gathered().merge(gathered(), &run);
+    assert_eq!(merged.unwrap_err().kind, ErrorKind::Timeout);
+    let finished = gathered().finish(&mut run);
+    assert_eq!(finished.err().map(|error| error.kind), Some(ErrorKind::Timeout));
+    let free = gathered().finish(&mut query.start(&ScopeSettings::default()));
+    assert_eq!(free.unwrap().0.len(), 3_000);
 }
 
 #[test]

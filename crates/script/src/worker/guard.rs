@@ -61,6 +61,11 @@ impl Guard {
         self.seen.before_nanos.store(before, Ordering::Relaxed);
     }
 
+    /// The processor time that this process has had.
+    pub(super) fn processor_nanos(&self) -> u64 {
+        self.courtesy.processor_nanos()
+    }
+
     /// Does something that may take this long, and not much longer.
     pub(super) fn during<R>(&self, millis: u64, work: impl FnOnce() -> R) -> R {
         let nanos = millis.saturating_mul(1_000_000).saturating_add(GRACE_NANOS);

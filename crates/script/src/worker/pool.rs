@@ -4,11 +4,16 @@
 //! queries: a procedure's query may call functions, and must never wait for a worker that waits for
 //! it. Each group has a limit; who finds all of it busy waits for a while, and is then refused.
 //! Workers are started when they are needed and kept when they are done.
+//!
+//! Who waits for a worker waits in a line. A query has one while it calls functions, and if others
+//! wait gives it back after its turn: else those who compute for a minute would have all of them.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -30,6 +35,9 @@ use crate::queue::Operation;
 
 /// How long a call waits for a worker.
 const WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a query may keep a worker for which others wait: much longer than it takes to load its
+/// functions into one, and not too long for some dozens that wait.
+const TURN_NANOS: u64 = 100_000_000;
 
 /// How a worker is started: a program that calls [`super::serve`] on its standard input and output.
 #[derive(Clone, Debug)]
@@ -96,7 +104,9 @@ impl ScriptRuntime for Workers {
         Arc::new(RemoteFunctions {
             group: Arc::clone(&self.functions),
             scripts: functions,
-            worker: Mutex::default(),
+            clock: Arc::clone(&self.clock),
+            kept: Mutex::default(),
+            millis: AtomicU64::new(0),
         })
     }
 }
@@ -114,6 +124,9 @@ struct State {
     idle: Vec<Worker>,
     /// Those that are busy.
     busy: usize,
+    /// Who waits for one, in the order in which they came.
+    line: VecDeque<u64>,
+    next_place: u64,
 }
 
 impl Group {
@@ -124,10 +137,22 @@ impl Group {
 
     /// A worker for one call: one that is idle, or a new one if there may be more.
     fn take(&self) -> Result<Worker> {
-        let full = |state: &mut State| state.busy >= self.workers_max;
-        let waited = self.freed.wait_timeout_while(self.state(), WAIT_MAX, full);
+        let mut state = self.state();
+        let place = state.next_place;
+        state.next_place += 1;
+        state.line.push_back(place);
+        let must_wait = |state: &mut State| {
+            state.busy >= self.workers_max || state.line.front() != Some(&place)
+        };
+        let waited = self.freed.wait_timeout_while(state, WAIT_MAX, must_wait);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if full(&mut state) {
+        let is_refused = must_wait(&mut state);
+        state.line.retain(|waiting| *waiting != place);
+        if !state.line.is_empty() {
+            // There may be one for the next.
+            self.freed.notify_all();
+        }
+        if is_refused {
             return Err(Error::unavailable(
                 "All that run scripts are busy. Try again in a while, or do less in each script.",
             ));
@@ -147,7 +172,13 @@ impl Group {
 
     fn leave(&self) {
         self.state().busy -= 1;
-        self.freed.notify_one();
+        // Only the first in the line may go on, and any of them may be that.
+        self.freed.notify_all();
+    }
+
+    /// Does anybody wait for a worker?
+    fn is_wanted(&self) -> bool {
+        !self.state().line.is_empty()
     }
 
     /// Takes a worker back after a call. One that failed to answer is ended: `late` says whether
@@ -338,26 +369,48 @@ fn answer(host: &mut dyn ScriptHost, operation: &Operation) -> Result<Reply> {
 }
 
 /// The functions of one page of a query. All of its threads share one worker, from the first call
-/// until the page is done.
+/// until the page is done, or until others wait for it.
 struct RemoteFunctions {
     group: Arc<Group>,
     scripts: Vec<Script>,
-    worker: Mutex<Option<Worker>>,
+    clock: Arc<dyn Clock>,
+    kept: Mutex<Kept>,
+    /// What nobody has asked for yet of the calls' processor time.
+    millis: AtomicU64,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// And since when it is kept.
+    worker: Option<(Worker, u64)>,
+    /// How long all calls took: they have a limit together, whichever worker they had.
+    used_nanos: u64,
 }
 
 impl RemoteFunctions {
-    fn ask(&self, worker: &mut Worker, question: &Encoder) -> io::Result<Result<Option<Value>>> {
-        get_result(&mut worker.ask(question)?, get_value)
+    /// The result, and how much of a processor it took.
+    fn ask(
+        &self,
+        worker: &mut Worker,
+        question: &Encoder,
+    ) -> io::Result<(u64, Result<Option<Value>>)> {
+        let mut frame = worker.ask(question)?;
+        Ok((frame.number()?, get_result(&mut frame, get_value)?))
     }
 
-    fn start(&self) -> Result<Worker> {
+    fn start(&self, used_nanos: u64) -> Result<Worker> {
         let mut worker = self.group.take()?;
-        let frame = Encoder::default().byte(LOAD).number(self.scripts.len() as u64);
+        let frame = Encoder::default().byte(LOAD).number(used_nanos);
+        let frame = frame.number(self.scripts.len() as u64);
         let frame = self.scripts.iter().fold(frame, put_script);
         match frame.send(&mut worker.input) {
             Ok(()) => Ok(worker),
             Err(error) => self.group.settle(worker, "functions", Err(error), false),
         }
+    }
+
+    fn spent(&self, processor_nanos: u64) {
+        self.millis.fetch_add(processor_nanos / 1_000_000, Ordering::Relaxed);
     }
 }
 
@@ -366,26 +419,44 @@ impl Functions for RemoteFunctions {
         let frame = Encoder::default().byte(CALL).text(name).number(arguments.len() as u64);
         let put = |frame, argument: &Option<Value>| put_value(frame, argument.as_ref());
         let question = arguments.iter().fold(frame, put);
-        let mut kept = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut worker = match kept.take() {
-            Some(worker) => worker,
-            None => self.start()?,
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut worker, since) = match kept.worker.take() {
+            Some(kept) => kept,
+            None => (self.start(kept.used_nanos)?, self.clock.monotonic_nanos()),
         };
-        match self.ask(&mut worker, &question) {
-            Ok(result) => {
-                *kept = Some(worker);
+        let asked = self.clock.monotonic_nanos();
+        let answer = self.ask(&mut worker, &question);
+        let now = self.clock.monotonic_nanos();
+        let took = now.saturating_sub(asked);
+        kept.used_nanos = kept.used_nanos.saturating_add(took);
+        match answer {
+            Ok((nanos, result)) => {
+                self.spent(nanos);
+                if now.saturating_sub(since) >= TURN_NANOS && self.group.is_wanted() {
+                    self.group.settle(worker, name, Ok(Ok(())), false)?;
+                } else {
+                    kept.worker = Some((worker, since));
+                }
                 result
             }
-            // A worker ends during a call only if the function does not.
-            Err(error) => self.group.settle(worker, name, Err(error), true),
+            // A worker ends during a call only if the function does not. Nobody can say what it
+            // computed, which is most of the time that it took.
+            Err(error) => {
+                self.spent(took);
+                self.group.settle(worker, name, Err(error), true)
+            }
         }
+    }
+
+    fn take_millis(&self) -> u64 {
+        self.millis.swap(0, Ordering::Relaxed)
     }
 }
 
 impl Drop for RemoteFunctions {
     fn drop(&mut self) {
-        let kept = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(worker) = kept.take() {
+        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some((worker, _)) = kept.worker.take() {
             let _ = self.group.settle(worker, "functions", Ok(Ok(())), false);
         }
     }

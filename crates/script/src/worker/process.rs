@@ -51,13 +51,16 @@ pub fn serve(
             }
             LOAD => {
                 guard.begin();
-                functions = runtime.functions(get_scripts(&mut frame)?);
+                let used_nanos = frame.number()?;
+                functions = runtime.functions_after(used_nanos, get_scripts(&mut frame)?);
             }
             CALL => {
                 let millis = limits.functions_millis_max;
+                let before = guard.processor_nanos();
                 let result = guard.during(millis, || call(&functions, &mut frame))?;
+                let nanos = guard.processor_nanos().saturating_sub(before);
                 let put = |frame: Encoder, value: &Option<_>| put_value(frame, value.as_ref());
-                put_result(answer(), &result, put).send(output)?;
+                put_result(answer().number(nanos), &result, put).send(output)?;
             }
             _ => return Err(broken()),
         }

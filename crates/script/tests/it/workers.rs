@@ -211,6 +211,37 @@ fn functions_of_a_query_have_a_worker_until_it_is_done() {
 }
 
 #[test]
+fn a_query_gives_its_worker_to_those_who_wait_for_it_and_its_time_goes_on() {
+    let workers = workers(1);
+    let named = |source: &str| vec![Script { name: "f".into(), source: source.into(), version: 1 }];
+    let spin = "function (ms) { const end = Date.now() + ms; while (Date.now() < end); return 1; }";
+    let long = workers.functions(named(spin));
+    let one = Some(Value::from(1));
+    let millis = |ms: i32| [Some(Value::from(ms))];
+    assert_eq!(long.call("f", &millis(10)).unwrap(), one);
+    thread::scope(|scope| {
+        // They come again and again, and keep their turns: who waits gets one all the same.
+        let others: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let functions = workers.functions(named(spin));
+                    for _ in 0..8 {
+                        assert_eq!(functions.call("f", &millis(20)).unwrap(), one);
+                    }
+                })
+            })
+            .collect();
+        while !others.iter().all(|other| other.is_finished()) {
+            assert_eq!(long.call("f", &millis(10)).unwrap(), one);
+            assert_eq!(long.take_millis(), 0, "nobody measures it here");
+        }
+    });
+    // All calls of a page have their time together, whoever made them.
+    let error = long.call("f", &millis(60_000)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
+}
+
+#[test]
 fn a_worker_that_ended_meanwhile_is_replaced() {
     let arguments = vec!["3".into(), env!("CARGO_BIN_EXE_partita-script-worker").into()];
     let command = WorkerCommand { program: "/usr/bin/timeout".into(), arguments };

@@ -253,7 +253,7 @@ impl ColumnScan {
             true => None,
             false => Some(all_rids(&mut reader)?),
         };
-        let (paths, entries) = (paths.to_vec(), reader.scanned);
+        let (paths, entries) = (paths.to_vec(), reader.tell());
         Ok(Some(ColumnScan { paths, columns, set: None, everyone, _memory: memory, entries }))
     }
 

@@ -134,6 +134,9 @@ impl Gathering {
             }
         }
         for (cell, (times, first)) in counts.into_iter().enumerate() {
+            if cell % 1_024 == 1_023 {
+                leaf.check_whole()?;
+            }
             self.groups.turn_to(first);
             self.write(&template, &mut |_| column.text(cell as u32));
             self.add(leaf, times)?;
@@ -215,7 +218,7 @@ impl Extremes {
                 }
             })?;
         }
-        leaf.report.entries_scanned += reader.scanned;
+        leaf.report.entries_scanned += reader.tell();
         let ends: Option<Vec<String>> = ends.into_iter().collect();
         Ok(ends.map(|ends| Extremes { path: path.to_vec(), ends, open }))
     }

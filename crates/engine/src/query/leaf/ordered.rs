@@ -46,10 +46,10 @@ pub(super) fn rows(
         (false, false) => (items::BATCH_FIRST.min(leaf.want), items::BATCH_MAX),
     };
     loop {
-        let (scanned, begun) = (reader.scanned, leaf.moment());
+        let begun = leaf.moment();
         let piece = walk.next(&mut reader, size.clamp(1, most))?;
         leaf.report.lookup_nanos += leaf.since(begun);
-        leaf.report.entries_scanned += reader.scanned - scanned;
+        leaf.report.entries_scanned += reader.tell();
         size = size.saturating_mul(2);
         let Some(piece) = piece else { return Ok(End::Exhausted) };
         if let Some(end) =
@@ -169,7 +169,7 @@ pub(super) fn places(
             break End::Stopped;
         }
     };
-    leaf.report.entries_scanned += reader.scanned;
+    leaf.report.entries_scanned += reader.tell();
     Ok((end == End::Exhausted || !found.is_empty()).then_some((found, end)))
 }
 

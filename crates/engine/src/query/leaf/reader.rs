@@ -35,6 +35,18 @@ pub(super) struct IndexReader<'a> {
     pub(super) terms: Terms,
     /// Entries looked at so far.
     pub(super) scanned: u64,
+    /// Those of them that were told to whoever counts for the query.
+    told: u64,
+}
+
+/// Who fails tells nothing: what was looked at is paid for all the same.
+impl Drop for IndexReader<'_> {
+    fn drop(&mut self) {
+        let untold = self.tell();
+        if untold > 0 {
+            self.budget.supervision.note_lost(untold);
+        }
+    }
 }
 
 impl<'a> IndexReader<'a> {
@@ -46,7 +58,15 @@ impl<'a> IndexReader<'a> {
             at: (leaf.partition.id, leaf.view.lsn()),
             terms: leaf.container.terms,
             scanned: 0,
+            told: 0,
         }
+    }
+
+    /// The entries looked at since this was asked last.
+    pub(super) fn tell(&mut self) -> u64 {
+        let untold = self.scanned.saturating_sub(self.told);
+        self.told = self.scanned;
+        untold
     }
 
     /// Calls `f` for the entries of a range until it breaks or fails. True if it came to the end.
@@ -63,9 +83,6 @@ impl<'a> IndexReader<'a> {
             *scanned += 1;
             let in_time =
                 if *scanned % CHECK_EVERY == 0 { budget.check_whole_time() } else { Ok(()) };
-            if in_time.is_err() {
-                budget.supervision.note_lost(*scanned);
-            }
             match in_time.and_then(|()| f(key, value)) {
                 Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
                 Ok(ControlFlow::Break(())) => {

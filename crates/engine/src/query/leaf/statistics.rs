@@ -40,7 +40,7 @@ impl<'a> Leaf<'a> {
         let trace = self.explains.then(Trace::default);
         let served = self.container.served_policy();
         let found = look_up(&mut reader, &served, &mut self.run, (access, effort), trace)?;
-        self.report.entries_scanned += reader.scanned;
+        self.report.entries_scanned += reader.tell();
         self.report.lookup_nanos += self.since(begun);
         Ok(found)
     }
@@ -49,7 +49,7 @@ impl<'a> Leaf<'a> {
     pub(super) fn shapes(&mut self, path: &[IndexStep]) -> Result<Option<Arc<Shapes>>> {
         let mut reader = IndexReader::of(self);
         let shapes = reader.shapes(path)?;
-        self.report.entries_scanned += reader.scanned;
+        self.report.entries_scanned += reader.tell();
         Ok(shapes)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Leaf<'a> {
             None => {
                 let mut reader = IndexReader::of(self);
                 let rids = all_rids(&mut reader)?.rids.clone();
-                self.report.entries_scanned += reader.scanned;
+                self.report.entries_scanned += reader.tell();
                 ItemSet { rids, exact: true, ..ItemSet::default() }
             }
         };

@@ -113,6 +113,43 @@ fn a_cancelled_query_ends_within_an_item_and_pays_for_what_it_did() {
 }
 
 #[test]
+fn entries_of_a_cancelled_query_are_paid_once_wherever_it_ends() {
+    // Nothing is remembered: every time it is the same work.
+    let query = QuerySettings { cache_entries_min: u64::MAX, ..QuerySettings::default() };
+    let bench = Bench::with_settings(EngineSettings { query, ..unthrottled() });
+    bench.make_container(400, KEY_PK);
+    for n in 0..6_000 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":"a","n":{n},"m":{}}}"#, n % 7)).result.unwrap();
+    }
+    for text in [
+        "SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 5990 LIMIT 5",
+        "SELECT VALUE c.n FROM c WHERE c.m >= 0 ORDER BY c.n OFFSET 5000 LIMIT 5",
+        "SELECT c.m, COUNT(1) AS k FROM c GROUP BY c.m",
+        "SELECT VALUE COUNT(1) FROM c WHERE c.m > 1 AND c.n > 50",
+    ] {
+        // The first one finds out what the items look like, which is kept.
+        run(&bench, global(text));
+        let all = Arc::new(Counting::until(u64::MAX));
+        let whole = supervised(&bench, text, &all);
+        assert!(whole.result.is_ok(), "{text}: {:?}", whole.result);
+        assert!(all.asked() > 3, "{text}: {all:?}");
+        let mut last = 0.0;
+        for gone_at in 1..=all.asked() {
+            let reply = supervised(&bench, text, &Arc::new(Counting::until(gone_at)));
+            assert_eq!(error(&reply), ErrorKind::Cancelled, "{text}");
+            let charge = reply.charge.0;
+            assert!(
+                charge <= whole.charge.0,
+                "{text} at {gone_at}: {charge} of {:?}",
+                whole.charge
+            );
+            last = charge;
+        }
+        assert!(last > whole.charge.0 * 0.4, "{text}: {last} of {:?}", whole.charge);
+    }
+}
+
+#[test]
 fn a_query_beyond_its_time_is_refused_and_pays_for_what_it_did() {
     for throughput in THROUGHPUTS {
         for own_limit in [false, true] {

@@ -57,6 +57,31 @@ fn queries_call_functions_wherever_an_expression_stands() {
 }
 
 #[test]
+fn what_functions_compute_is_charged() {
+    let (bench, _) = scripted(unthrottled());
+    bench.make_container(400, KEY_PK);
+    for n in 0..10 {
+        bench.create(&format!(r#"{{"id":"{n}","pk":"k","n":{n}}}"#)).result.unwrap();
+    }
+    script(create(&bench, ScriptKind::Function, "brief", r#"["compute",0]"#));
+    script(create(&bench, ScriptKind::Function, "long", r#"["compute",7]"#));
+    let charge = |text: &str| {
+        let query = Box::new(QueryRequest::new(text));
+        let reply = bench.run(Op::Query { container: path(), query });
+        reply.result.unwrap();
+        reply.charge.0
+    };
+    for (text, calls) in [
+        ("SELECT VALUE udf.NAME(c.n) FROM c", 10.0),
+        ("SELECT VALUE COUNT(1) FROM c WHERE udf.NAME(c.n) > 6", 10.0),
+        ("SELECT VALUE udf.NAME(1)", 1.0),
+    ] {
+        let [brief, long] = ["brief", "long"].map(|name| charge(&text.replace("NAME", name)));
+        assert!((long - brief - calls * 7.0).abs() < 0.02, "{text}: {brief} and {long}");
+    }
+}
+
+#[test]
 fn a_query_that_calls_what_is_not_there_or_fails_is_refused() {
     let (bench, _) = scripted(unthrottled());
     bench.make_container(30_000, KEY_PK);

@@ -15,6 +15,7 @@
 //! A text `$0` stands for the first argument, and so on. The answer of a procedure is the list of
 //! all answers. A function is one step: `["add", number]`, `["fail"]`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use partita_engine::{
@@ -80,7 +81,7 @@ impl ScriptRuntime for Steps {
     }
 
     fn functions(&self, functions: Vec<Script>) -> Arc<dyn Functions> {
-        Arc::new(Called(functions))
+        Arc::new(Called { scripts: functions, millis: AtomicU64::new(0) })
     }
 }
 
@@ -211,11 +212,14 @@ fn parse(source: &str) -> Result<Vec<Value>> {
         .ok_or_else(|| Error::bad_request("Syntax Error: the script is no list of steps"))
 }
 
-struct Called(Vec<Script>);
+struct Called {
+    scripts: Vec<Script>,
+    millis: AtomicU64,
+}
 
 impl Functions for Called {
     fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>> {
-        let script = self.0.iter().find(|script| script.name == name).unwrap();
+        let script = self.scripts.iter().find(|script| script.name == name).unwrap();
         let steps = parse(&script.source)?;
         match steps[0].as_str().unwrap() {
             "add" => {
@@ -223,8 +227,17 @@ impl Functions for Called {
                 let added = steps[1].as_i64().unwrap();
                 Ok(number.map(|n| Value::Number(Number::Int(n + added))))
             }
+            "compute" => {
+                let millis = u64::try_from(steps[1].as_i64().unwrap()).unwrap();
+                self.millis.fetch_add(millis, Ordering::Relaxed);
+                Ok(arguments[0].clone())
+            }
             "too long" => Err(Error::timeout("the function ran longer than it may")),
             other => Err(Error::bad_request(format!("the function says {other}"))),
         }
+    }
+
+    fn take_millis(&self) -> u64 {
+        self.millis.swap(0, Ordering::Relaxed)
     }
 }

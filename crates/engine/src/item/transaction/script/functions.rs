@@ -10,6 +10,7 @@ use super::blocking::Overruns;
 use crate::catalog::Container;
 use crate::database::Database;
 use crate::script_runtime::Script;
+use crate::supervision::Supervision;
 
 impl Database {
     /// The functions of these names, ready to be called; None if a query calls none. That one is
@@ -19,6 +20,7 @@ impl Database {
         &self,
         container: &Container,
         names: &[String],
+        supervision: &Arc<Supervision>,
     ) -> Result<Option<Arc<dyn Functions>>> {
         if names.is_empty() {
             return Ok(None);
@@ -48,10 +50,11 @@ impl Database {
                 overran: AtomicBool::new(false),
             });
         }
-        Ok(Some(match refused.is_empty() {
-            true => functions,
-            false => Arc::new(SomeRefused { functions, refused }),
-        }))
+        if !refused.is_empty() {
+            functions = Arc::new(SomeRefused { functions, refused });
+        }
+        let supervision = Arc::clone(supervision);
+        Ok(Some(Arc::new(Supervised { functions, supervision })))
     }
 }
 
@@ -74,6 +77,10 @@ impl Functions for SomeRefused {
             None => self.functions.call(name, arguments),
         }
     }
+
+    fn take_millis(&self) -> u64 {
+        self.functions.take_millis()
+    }
 }
 
 /// The functions of one page of a query, whose overruns are noted.
@@ -95,5 +102,29 @@ impl Functions for Watched {
             self.overruns.note(script, &result, self.clock.unix_millis());
         }
         result
+    }
+
+    fn take_millis(&self) -> u64 {
+        self.functions.take_millis()
+    }
+}
+
+/// The functions of a query that somebody watches. They run elsewhere: while one does, or is waited
+/// for, others may have the processor of the thread that called it.
+struct Supervised {
+    functions: Arc<dyn Functions>,
+    supervision: Arc<Supervision>,
+}
+
+impl Functions for Supervised {
+    fn call(&self, name: &str, arguments: &[Option<Value>]) -> Result<Option<Value>> {
+        self.supervision.go_on()?;
+        let mut result = Ok(None);
+        self.supervision.wait_for_help(&mut || result = self.functions.call(name, arguments));
+        result
+    }
+
+    fn take_millis(&self) -> u64 {
+        self.functions.take_millis()
     }
 }
