@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! everywhere · walked · kept, 8 bytes each
-//! · of a merged partition: its last LSN at the merge · how far its records were old enough, 8 bytes
+//! · of a merged partition: its last LSN at the merge · how far records were old enough, 8 bytes
 //!   each · for each range: LSN, 8 bytes · length of the first EPK, 2 bytes · first EPK · length of
 //!   the EPK behind the last, 2 bytes · that EPK
 //! ```
