@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use partita_model::{Charge, Consistency, ContainerRid, MemoryShare, PermissionRid, Usage};
+use partita_model::{
+    Charge, Consistency, ContainerRid, MemoryShare, PermissionRid, Reservation, Usage,
+};
 use partita_storage::PartitionId;
 
 use crate::access::Roles;
@@ -71,6 +73,8 @@ pub(crate) struct Work<'a> {
     pub(crate) tally: Option<Arc<Tally>>,
     /// What its changes are held in until they are committed, if it is one of many.
     pub(crate) held_in: Option<MemoryShare>,
+    /// What is reserved for what comes out.
+    pub(crate) kept: Vec<Reservation>,
     /// There was no memory for them while others held theirs: nothing was done.
     pub(crate) lacks_memory: bool,
 }
@@ -89,6 +93,7 @@ impl<'a> Work<'a> {
             log,
             tally: None,
             held_in: None,
+            kept: Vec::new(),
             lacks_memory: false,
         }
     }

@@ -363,8 +363,8 @@ impl Database {
         self.scheduler.note_answer();
         let result = result.map_err(|error| self.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
-        let Work { served, container, log, .. } = work;
-        Reply { result, charge, served, container, log }
+        let Work { served, container, log, kept: memory, .. } = work;
+        Reply { result, charge, served, container, log, memory }
     }
 
     /// Refuses credentials that are good for nothing any more, for requests that need no operation.

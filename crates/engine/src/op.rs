@@ -21,8 +21,8 @@ mod users;
 use std::sync::Arc;
 
 use partita_model::{
-    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, ScriptKind, Throughput,
-    ThroughputBucket, Value,
+    Charge, Epk, EpkRange, Error, Etag, Lsn, PartitionKeyHeader, Patch, Reservation, ScriptKind,
+    Throughput, ThroughputBucket, Value,
 };
 use partita_query::{Filter, Query};
 
@@ -403,6 +403,8 @@ pub struct Reply {
     pub container: Option<Arc<Container>>,
     /// What scripts logged, if they ran and that was asked for.
     pub log: Option<String>,
+    /// The memory of what came out: reserved until whoever sends it has no need of it any more.
+    pub memory: Vec<Reservation>,
 }
 
 /// Which partition served a request, and how far it was.

@@ -26,6 +26,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
+use crate::door::AnswerMemory;
+
 /// What all connections have together. See the module's text.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
@@ -215,11 +217,11 @@ impl Unread {
         oldest.map(|nanos| self.budget.epoch + Duration::from_nanos(nanos))
     }
 
-    /// Waits for so many bytes to be sent. They count if they cannot be sent at once. `sent_so_far`
-    /// grows with what is sent.
+    /// Waits for so many bytes to be sent. They count if they cannot be sent at once, and from then
+    /// on are nobody else's. `sent_so_far` grows with what is sent.
     pub(crate) async fn sent<T>(
         &self,
-        bytes: usize,
+        (bytes, mut memory): (usize, Option<AnswerMemory>),
         sent_so_far: impl Fn() -> u64,
         sending: impl Future<Output = T>,
     ) -> T {
@@ -230,7 +232,10 @@ impl Unread {
             if polled.is_pending() {
                 let now = sent_so_far();
                 match &mut waiting {
-                    None => waiting = Some((self.hold(bytes as u64), now)),
+                    None => {
+                        waiting = Some((self.hold(bytes as u64), now));
+                        memory = None;
+                    }
                     Some((_, before)) if *before == now => {}
                     Some((share, before)) => {
                         share.renew();
@@ -432,7 +437,7 @@ mod tests {
         let reader = budget.open();
         let sent = AtomicU64::new(0);
         let so_far = || sent.load(Ordering::Relaxed);
-        let mut sending = Box::pin(reader.sent(500, so_far, std::future::pending::<()>()));
+        let mut sending = Box::pin(reader.sent((500, None), so_far, std::future::pending::<()>()));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(sending.as_mut().poll(&mut cx).is_pending());
         let begun = reader.oldest();
@@ -447,9 +452,9 @@ mod tests {
     async fn only_what_has_to_wait_counts() {
         let budget = BodyBudget::new(1_000);
         let reader = budget.open();
-        reader.sent(500, || 0, async {}).await;
+        reader.sent((500, None), || 0, async {}).await;
         assert_eq!(budget.held_bytes(), 0);
-        let mut sending = Box::pin(reader.sent(500, || 0, std::future::pending::<()>()));
+        let mut sending = Box::pin(reader.sent((500, None), || 0, std::future::pending::<()>()));
         let polled = sending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!((polled, budget.held_bytes()), (Poll::Pending, 500));
         drop(sending);

@@ -5,10 +5,12 @@
 //! bounded page. What could not become a request is a [`Refusal`]: the gateway knows the reason,
 //! the door knows how its protocol words it.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
@@ -119,6 +121,26 @@ pub struct Response {
     pub headers: Lines,
     pub body: Bytes,
     pub delivery: Delivery,
+    /// What the body's memory is taken from: the gateway drops it when the body is sent, or counts
+    /// as one that waits for its client.
+    pub memory: Option<AnswerMemory>,
+}
+
+/// Memory that somebody keeps account of, whoever that is.
+#[derive(Clone)]
+pub struct AnswerMemory(#[expect(dead_code, reason = "it is dropped")] Arc<dyn Any + Send + Sync>);
+
+impl AnswerMemory {
+    /// What gives the memory back when it is dropped.
+    pub fn new(reservation: impl Any + Send + Sync) -> AnswerMemory {
+        AnswerMemory(Arc::new(reservation))
+    }
+}
+
+impl fmt::Debug for AnswerMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnswerMemory(…)")
+    }
 }
 
 /// How a response reaches its client. Other than at once is for those who test what their program
@@ -139,7 +161,8 @@ impl Response {
 
     /// A response with these headers.
     pub fn with_headers(status: StatusCode, headers: Lines, body: impl Into<Bytes>) -> Response {
-        Response { status, headers, body: body.into(), delivery: Delivery::default() }
+        let (delivery, memory) = (Delivery::default(), None);
+        Response { status, headers, body: body.into(), delivery, memory }
     }
 }
 

@@ -45,7 +45,9 @@ mod sniff;
 mod telemetry;
 mod tls;
 
-pub use door::{Admission, Answer, Delivery, Door, Refusal, Request, Response, Scheme};
+pub use door::{
+    Admission, Answer, AnswerMemory, Delivery, Door, Refusal, Request, Response, Scheme,
+};
 pub use endpoints::ServiceStatus;
 pub use head::Head;
 pub use lines::Lines;

@@ -20,8 +20,8 @@ use partita_engine::{
 };
 use partita_gateway::auth::{AuthError, Issuer as KeyIssuer, shown_token};
 use partita_gateway::{
-    Admission, Answer, Delivery, Door, Figures, IfLeft, JobLength, Lines, Pending, Pool, PoolError,
-    Refusal, Request, Response, Share, Shutdown, Task, Telemetry,
+    Admission, Answer, AnswerMemory, Delivery, Door, Figures, IfLeft, JobLength, Lines, Pending,
+    Pool, PoolError, Refusal, Request, Response, Share, Shutdown, Task, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -482,7 +482,7 @@ impl Service {
     /// From the database's reply to the answer.
     fn respond(
         &self,
-        (reply, shape, statistics): (Reply, Shape, Option<Vec<PartitionStatistics>>),
+        (mut reply, shape, statistics): (Reply, Shape, Option<Vec<PartitionStatistics>>),
         Asker { request, address, .. }: Asker<'_>,
         trust: &Trust,
         told: &mut Told,
@@ -494,13 +494,17 @@ impl Service {
         let tokens = Issuer { keys: &trust.keys, clock: &*self.clock };
         let activity_id = &told.activity_id;
         let frame = Frame { address, activity_id, location, nanos, tokens, shape, statistics };
-        match response::reply(reply, &frame)? {
-            response::Answered::Open(response) => Ok(response),
+        let memory = std::mem::take(&mut reply.memory);
+        let mut response = match response::reply(reply, &frame)? {
+            response::Answered::Open(response) => response,
             response::Answered::Sealed(response) => {
                 told.sealed_nanos = Some(nanos);
-                Ok(response)
+                response
             }
-        }
+        };
+        // The body is as long as what it was made of.
+        response.memory = (!memory.is_empty()).then(|| AnswerMemory::new(memory));
+        Ok(response)
     }
 
     /// Does an operation where it runs.

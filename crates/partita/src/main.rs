@@ -8,6 +8,7 @@
 //! - `check.rs`: is what is stored whole?
 //! - `script_worker.rs`: processes in which the server has scripts run;
 //! - `memory_limit.rs`: how much memory there is; `memory.rs`: who gets how much of it;
+//! - `allocator.rs`: what is freed goes back to the system at once where there is little;
 //! - `cli/`: commands that ask a running server and print what it says; `bench/` measures one;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
 //!
@@ -15,6 +16,7 @@
 
 mod access;
 mod alerts;
+mod allocator;
 mod args;
 mod banner;
 mod bench;
@@ -85,5 +87,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: args::ServeArgs, clock: SystemClock) -> Result<(), Failure> {
-    serve::run(Config::from_args(args)?, clock)
+    let config = Config::from_args(args)?;
+    allocator::be_thrifty(config.memory.total);
+    serve::run(config, clock)
 }

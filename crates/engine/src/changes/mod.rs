@@ -111,6 +111,7 @@ impl Database {
         ended?;
         let etag = Position::after_page(after.as_ref(), &asked, &container.former_ranges);
         let (changes, etag) = (page.changes, etag.to_string());
+        work.kept.push(page.memory);
         Ok(Outcome::Changes { changes, etag, more: page.more, next })
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Page<'a> {
     pub(super) loaded_bytes: u64,
     /// It ended before the end.
     pub(super) more: bool,
-    memory: Reservation,
+    pub(super) memory: Reservation,
     /// A page that has so much of it is full.
     memory_max: usize,
     /// How many changes there were before the commit that is looked at.

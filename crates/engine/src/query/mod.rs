@@ -297,6 +297,10 @@ impl Database {
         report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
         job.name_indexes(&mut report)?;
         let continuation = job.continuation(&page);
+        // What a transaction reads is its own.
+        if inside.is_none() {
+            work.kept.push(page.memory);
+        }
         Ok(Outcome::Query { rows: page.rows, continuation, report: Box::new(report) })
     }
 
@@ -351,6 +355,10 @@ impl Database {
             job.note_served(work)?;
         }
         let continuation = job.continuation(&page);
+        // What a transaction reads is its own.
+        if inside.is_none() {
+            work.kept.push(page.memory);
+        }
         Ok(ItemPage { items: page.rows, continuation, reports: page.reports })
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Page {
     window: Window,
     pub(super) reports: Vec<LeafReport>,
     /// Of the rows.
-    memory: Reservation,
+    pub(super) memory: Reservation,
 }
 
 /// The rows that a DISTINCT has seen, by their hashes.

@@ -33,7 +33,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use crate::body::Held;
-use crate::door::{Answer, Delivery, Refusal, Request, Response};
+use crate::door::{Answer, AnswerMemory, Delivery, Refusal, Request, Response};
 use crate::http::{Origin, catch_panic};
 use crate::lines::Lines;
 use crate::pending::IfLeft;
@@ -358,7 +358,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Puts a response where what is sent waits, or sends it, if it is large.
     async fn write(&mut self, response: Response, form: Form) -> io::Result<Next> {
-        let Response { status, headers, body, .. } = response;
+        let Response { status, headers, body, memory, .. } = response;
         let fate = match form.keep_alive && !self.origin.progress.is_winding_down() {
             true => Fate::Kept,
             false => Fate::Closed,
@@ -371,7 +371,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             if body.len() <= COPIED_BYTES_MAX {
                 self.outbox.extend_from_slice(&body);
             } else {
-                Box::pin(self.send_with(&body)).await?;
+                Box::pin(self.send_with(&body, memory)).await?;
             }
         }
         Ok(if fate == Fate::Kept { Next::Request } else { Next::End })
@@ -384,15 +384,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
         let sending = self.stream.write_all(&self.outbox);
         let Origin { unread, progress, .. } = self.origin;
-        unread.sent(self.outbox.len(), || progress.written(), sending).await?;
+        unread.sent((self.outbox.len(), None), || progress.written(), sending).await?;
         self.sent().await
     }
 
     /// Sends what waits and this body behind it.
-    async fn send_with(&mut self, body: &[u8]) -> io::Result<()> {
+    async fn send_with(&mut self, body: &[u8], memory: Option<AnswerMemory>) -> io::Result<()> {
         let Origin { unread, progress, .. } = self.origin;
         let bytes = self.outbox.len() + body.len();
-        unread.sent(bytes, || progress.written(), self.write_with(body)).await?;
+        let sending = self.write_with(body);
+        unread.sent((bytes, memory), || progress.written(), sending).await?;
         self.sent().await
     }
 

@@ -346,7 +346,7 @@ impl<'w> Ask<'w> {
 
 impl Answer {
     pub(crate) fn of(response: Response) -> Answer {
-        let Response { status, headers, body, delivery } = response;
+        let Response { status, headers, body, delivery, .. } = response;
         Answer { status: status.as_u16(), headers: headers.to_map(), body, delivery }
     }
 

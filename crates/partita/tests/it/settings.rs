@@ -107,3 +107,22 @@ fn what_a_flag_does_not_take_is_refused_by_name() {
         assert!(told.contains(flag) && told.contains(value), "{told}");
     }
 }
+
+/// What the allocator of a server was told.
+#[cfg(target_os = "linux")]
+fn allocator(name: &str, flags: &[&str]) -> Option<String> {
+    let (_directory, server, account) = serving(name, flags);
+    account.create_container("d", "c", r#"["/pk"]"#, 400);
+    let environment = std::fs::read(format!("/proc/{}/environ", server.id())).unwrap();
+    let texts = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let mut told =
+        texts.filter_map(|text| text.strip_prefix("MIMALLOC_PURGE_DELAY=").map(str::to_owned));
+    told.next()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_with_little_memory_gives_back_what_is_freed() {
+    assert_eq!(allocator("thrifty", &["--memory-mb", "180"]).as_deref(), Some("0"));
+    assert_eq!(allocator("roomy", &["--memory-mb", "4096"]), None);
+}

@@ -55,7 +55,7 @@ struct Finished {
     charge: Charge,
     served: Option<Served>,
     /// Of the item in the result.
-    _memory: Reservation,
+    memory: Reservation,
 }
 
 /// Operations that have to keep their order: what became of those that were done, and the others.
@@ -87,8 +87,12 @@ impl Database {
         note_latest(work, &finished);
         wait_alike(&mut finished);
         let mut room = limits::RESPONSE_BYTES_MAX;
-        let told = finished.into_iter().map(|finished| finished.into_result(&mut room));
-        let mut results: Vec<BatchResult> = told.collect();
+        let mut results: Vec<BatchResult> = Vec::with_capacity(members.len());
+        for finished in finished {
+            let (result, memory) = finished.into_result(&mut room);
+            results.push(result);
+            work.kept.push(memory);
+        }
         results.resize_with(members.len(), || left_undone(Charge::default()));
         Ok(results)
     }
@@ -209,7 +213,7 @@ impl Database {
         let mut held = memory.reservation(memory::RESULTS);
         let result = result.and_then(|outcome| done(outcome, member.returns));
         let result = result.and_then(|done| reserved(done, memory, &mut held));
-        let finished = Finished { result, charge, served: work.served, _memory: held };
+        let finished = Finished { result, charge, served: work.served, memory: held };
         (finished, work.lacks_memory)
     }
 }
@@ -257,7 +261,7 @@ impl Task {
 impl Finished {
     /// The result, as far as the response has room for it. What was written is told without the
     /// item. A read can be repeated alone.
-    fn into_result(self, room: &mut usize) -> BatchResult {
+    fn into_result(self, room: &mut usize) -> (BatchResult, Reservation) {
         let result = self.result.and_then(|done| match (room.checked_sub(size(&done)), done) {
             (Some(left), done) => {
                 *room = left;
@@ -271,7 +275,7 @@ impl Finished {
                 limits::RESPONSE_BYTES_MAX
             ))),
         });
-        BatchResult { result, charge: self.charge }
+        (BatchResult { result, charge: self.charge }, self.memory)
     }
 }
 
