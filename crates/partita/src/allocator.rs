@@ -1,9 +1,9 @@
 //! The allocator, told to be thrifty where there is little memory.
 //!
 //! mimalloc keeps what was freed for a while before it gives it back to the system, which saves
-//! time. Under pages of 4 MB for 16 clients at a time that was more than everything that is counted:
-//! 294 MB of a server with `--memory-mb 180`, and 161 MB when it keeps nothing. It reads its settings
-//! from the environment, when the process starts; so a server with little memory starts itself
+//! time. Under pages of 4 MB for 16 clients at a time that was more than all that is counted: 294
+//! MB of a server with `--memory-mb 180`, and 161 MB when it keeps nothing. It reads its settings
+//! from the environment when the process starts; so a server with little memory starts itself
 //! anew, once, as the same process.
 
 #[cfg(unix)]
