@@ -8,8 +8,9 @@
 //! What is kept in memory stays true, or is looked up anew:
 //!
 //! - the *catalog* is read as a whole. Partitions that it does not name any more are sealed before
-//!   batches are accepted: an operation under way may know its container as it was, and what it
-//!   wrote to a partition that was replaced would be lost. It finds the seal, and prepares again;
+//!   batches are accepted, also those that were replaced before the failure and not dropped yet:
+//!   an operation under way may know its container as it was, and what it wrote to a partition that
+//!   was replaced would be lost. It finds the seal, and prepares again;
 //! - *results* and *pointers* are filed under LSNs. What was cached was shown, what was shown was
 //!   durable, and an LSN that was shown is not given again;
 //! - *resource ids*: the counter goes on where it was, and a mark or a holder is believed only when
@@ -87,15 +88,16 @@ impl Database {
     /// Reads the catalog again, and keeps operations under way from what it does not name any more.
     fn learn_what_became(&self) -> Result<()> {
         for unknown in self.catalog.reload()? {
-            for id in &unknown.ids {
-                match self.store.seal(*id) {
-                    Ok(_) | Err(StorageError::PartitionGone(_)) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            // Noted first: a second attempt is not told of them again.
             match unknown.epoch {
                 Some(epoch) => self.moves.retire(unknown.container, epoch, unknown.ids),
                 None => self.let_go(&unknown.ids),
+            }
+        }
+        for id in self.moves.retired_ids() {
+            match self.store.seal(id) {
+                Ok(_) | Err(StorageError::PartitionGone(_)) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         let catalog = self.catalog.current();

@@ -113,7 +113,13 @@ impl FeedMark {
             joined.walked = joined.walked.max(mark.walked);
             joined.kept += mark.kept;
             match mark.lines {
-                Some(of_source) => lines.horizons.extend(of_source.horizons),
+                // Of the lines of a merge, a partition that was split off goes on with its part.
+                Some(of_source) => {
+                    let part_of = |(line, horizon): (EpkRange, Lsn)| {
+                        line.intersect(&epks).map(|part| (part, horizon))
+                    };
+                    lines.horizons.extend(of_source.horizons.into_iter().filter_map(part_of));
+                }
                 None => lines.horizons.push((epks, mark.everywhere)),
             }
         }
@@ -219,6 +225,22 @@ mod tests {
         assert_eq!(again.horizon(&epks(80, 90)), Lsn(60));
         mark.miss(Lsn(2_001), [&item(10)[..]].into_iter());
         assert_eq!((horizons(&mark), mark.lines), ([2_001; 3], None), "behind the merge");
+    }
+
+    #[test]
+    fn what_is_split_off_has_a_line_of_its_own_when_it_is_merged_again() {
+        let sources = vec![(epks(0, 40), at(50)), (epks(40, 80), at(1_500))];
+        let mark = FeedMark::joined(sources, Lsn(2_000));
+        let mut busy = mark.clone();
+        busy.miss(Lsn(2_900), [&item(70)[..]].into_iter());
+        let mut again =
+            FeedMark::joined(vec![(epks(0, 60), mark), (epks(60, 80), busy)], Lsn(3_000));
+        let horizons = |mark: &FeedMark| {
+            [epks(0, 40), epks(40, 60), epks(60, 80)].map(|epks| mark.horizon(&epks).0)
+        };
+        assert_eq!(horizons(&again), [50, 1_500, 2_900]);
+        again.miss(Lsn(2_950), [&item(65)[..]].into_iter());
+        assert_eq!(horizons(&again), [50, 1_500, 2_950], "the two do not share what was one line");
     }
 
     #[test]

@@ -134,6 +134,11 @@ impl Moves {
         }
     }
 
+    /// Partitions that were replaced and are not dropped yet.
+    pub(crate) fn retired_ids(&self) -> Vec<PartitionId> {
+        self.retired().iter().flat_map(|old| old.ids.iter().copied()).collect()
+    }
+
     /// Asks for a look at what should be split.
     pub(crate) fn ask_for_a_look(&self) {
         self.look.store(true, Ordering::Release);

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use partita_engine::{
     BatchMode, ContainerPath, DatabasePath, Maintenance, Op, Outcome, Scope, SplitAt,
 };
-use partita_model::{ErrorKind, PartitionKeyHeader, Value};
+use partita_model::{ErrorKind, PartitionKeyHeader, ScriptKind, Value};
 use partita_storage::{FaultPlan, FaultStore, MemoryStore, Store};
 
 use crate::batches::delete;
 use crate::harness::*;
 use crate::moves::STEP;
+use crate::scripts::{call, create, scripted_on};
 
 fn failing(plan: FaultPlan) -> Arc<FaultStore> {
     Arc::new(FaultStore::new(Arc::new(MemoryStore::new()), plan))
@@ -133,6 +134,42 @@ fn a_stopped_store_waits_for_room_and_is_then_opened_at_once() {
     store.set_full(false);
     assert_eq!(bench.database.maintain(&STEP), Ok(Maintenance::Busy));
     bench.create(&document(2, 1)).result.unwrap();
+}
+
+/// An operation that began before a split ended, and writes after the store was opened again: the
+/// seal that kept it from what the split replaced went with the failure.
+#[test]
+fn what_was_replaced_before_a_failure_takes_no_write_after_it() {
+    let store = failing(FaultPlan::default());
+    let (bench, steps) = scripted_on(Arc::clone(&store) as Arc<dyn Store>, unthrottled());
+    let bench = Arc::new(bench);
+    bench.make_container(400, KEY_PK);
+    (0..8).for_each(|n| drop(bench.create(&document(n, 1)).result.unwrap()));
+    let source = r#"[["create",{"id":"late","pk":1}],["hook"]]"#;
+    create(&bench, ScriptKind::Procedure, "slow", source).result.unwrap();
+    let (meanwhile, mut runs) = (Arc::clone(&bench), 0);
+    steps.on_hook(move || {
+        runs += 1;
+        if runs > 1 {
+            return;
+        }
+        meanwhile.split(0, SplitAt::Midpoint).result.unwrap();
+        while meanwhile.range_ids() == [0] {
+            meanwhile.database.maintain(&STEP).unwrap();
+        }
+        meanwhile.upsert(&document(1, 2), None).result.unwrap();
+        store.fail_next_write();
+        meanwhile.create(&document(9, 1)).result.unwrap_err();
+        assert_eq!(meanwhile.database.maintain(&STEP), Ok(Maintenance::Busy), "it is open again");
+    });
+    let reply = bench.run(call("slow", "[1]", "[]"));
+    reply.result.unwrap();
+    let (written, now) = (reply.served.unwrap(), bench.read("1", "[1]").served.unwrap());
+    assert_eq!((written.range_id, written.lsn), (now.range_id, now.lsn), "where the key lives");
+    bench.read("late", "[1]").result.unwrap();
+    bench.settle();
+    bench.read("late", "[1]").result.unwrap();
+    bench.assert_whole();
 }
 
 /// What the items may be: as acknowledged last, or as a write said whose end is unknown.

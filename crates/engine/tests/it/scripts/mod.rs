@@ -15,15 +15,21 @@ use partita_engine::{
     StoredScript,
 };
 use partita_model::{PartitionKeyHeader, ScriptKind, Value};
+use partita_storage::{MemoryStore, Store};
 
 use crate::harness::*;
 use runtime::Steps;
 
 /// A database that can run scripts, and who runs them.
 pub(crate) fn scripted(settings: EngineSettings) -> (Bench, Arc<Steps>) {
+    scripted_on(Arc::new(MemoryStore::new()), settings)
+}
+
+/// The same on this store.
+pub(crate) fn scripted_on(store: Arc<dyn Store>, settings: EngineSettings) -> (Bench, Arc<Steps>) {
     let steps = Arc::new(Steps::default());
     let scripts = ScriptSettings { runtime: Some(Arc::clone(&steps) as _), ..settings.scripts };
-    (Bench::with_settings(EngineSettings { scripts, ..settings }), steps)
+    (Bench::with(store, EngineSettings { scripts, ..settings }).unwrap(), steps)
 }
 
 fn script_path(kind: ScriptKind, script: &str) -> ScriptPath {
