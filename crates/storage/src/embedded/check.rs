@@ -41,7 +41,7 @@ pub struct Report {
 /// belongs to a partition of its lane, and is not from the future.
 ///
 /// Nothing in the directory is changed: the engine, which cannot open a database without writing to
-/// it, gets a copy ([`super::copy`]), and only if the files are whole. An error means that the
+/// it, gets a copy (`copy.rs`), and only if the files are whole. An error means that the
 /// check itself was impossible.
 pub fn check(path: &Path) -> Result<Report> {
     let directory = Directory::lock_for_reading(path)?;
