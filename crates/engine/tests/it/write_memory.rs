@@ -10,6 +10,7 @@ use crate::batches::{atomic, bulk, create, patch, read, under};
 use crate::changes::Reader;
 use crate::harness::*;
 use crate::imports::{count, import, into_range};
+use crate::query::cancelling::consumed;
 
 const KB: usize = 1 << 10;
 
@@ -104,7 +105,11 @@ fn the_writes_of_a_bulk_hold_no_more_at_a_time_than_there_is() {
         let increment = r#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#;
         let one =
             |n| BatchOperation { returns, ..under(patch(&format!("i{n}"), increment), r#"["a"]"#) };
+        let before = consumed(&bench);
         let done = results(bulk(&bench, 0, OnError::Continue, (0..60).map(one).collect()));
+        let told: f64 = done.iter().map(|one| one.charge.0).sum();
+        let charged = consumed(&bench) - before;
+        assert!((charged - told).abs() < 0.01, "{charged} charged, {told} told");
         assert!(done.iter().all(|one| one.result.is_ok()), "{done:?}");
         for n in 0..60 {
             let now = body(&bench.read(&format!("i{n}"), r#"["a"]"#));

@@ -62,6 +62,8 @@ struct Finished {
 struct Line {
     done: Vec<(usize, Finished)>,
     left: Vec<usize>,
+    /// What it cost to find that there is no memory for the first of them.
+    charge: Charge,
 }
 
 impl Database {
@@ -147,10 +149,12 @@ impl Database {
         let start = |line| self.run_line(bulk, members, line);
         let lines = join::all(lines.into_values().map(start).collect()).await;
         let mut finished = Vec::with_capacity(members.len());
-        for Line { done, left } in lines {
+        for Line { done, left, mut charge } in lines {
             finished.extend(done);
             for at in left {
-                finished.push((at, self.run_one(bulk, &members[at]).await.0));
+                let mut again = self.run_one(bulk, &members[at]).await.0;
+                again.charge = again.charge + std::mem::take(&mut charge);
+                finished.push((at, again));
             }
         }
         finished.sort_by_key(|(at, _)| *at);
@@ -170,11 +174,11 @@ impl Database {
             for (place, at) in line.iter().enumerate() {
                 let (finished, lacks_memory) = self.run_one(bulk, &members[*at]).await;
                 if lacks_memory {
-                    return Line { done, left: line[place..].to_vec() };
+                    return Line { done, left: line[place..].to_vec(), charge: finished.charge };
                 }
                 done.push((*at, finished));
             }
-            Line { done, left: Vec::new() }
+            Line { done, left: Vec::new(), charge: Charge::default() }
         })
     }
 

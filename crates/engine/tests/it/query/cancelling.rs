@@ -83,7 +83,7 @@ fn supervised(bench: &Bench, text: &str, supervisor: &Arc<Counting>) -> Reply {
 }
 
 /// What all partitions were charged.
-fn consumed(bench: &Bench) -> f64 {
+pub(crate) fn consumed(bench: &Bench) -> f64 {
     let op = Op::ReadContainer { container: path(), condition: None };
     let container = bench.run(op).container.unwrap();
     container.partitions.iter().map(|partition| partition.meter.consumed_ru()).sum()

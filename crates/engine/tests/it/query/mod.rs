@@ -1,7 +1,7 @@
 //! Queries through the engine's one entry, compared with the plain evaluation of all items.
 
 mod access;
-mod cancelling;
+pub(crate) mod cancelling;
 mod computed;
 mod creation_order;
 mod creation_order_kept;
