@@ -5,6 +5,7 @@ What is checked, and why:
 
 - Crates depend on each other only along the edges of the architecture, so that a shortcut is a
   failing test and not a discussion. Development dependencies are free.
+- The modules inside a crate depend on each other in one direction (tests/modules.py).
 - The server binary stays within a number of dependencies: each one is a colleague.
 - A file has at most 800 lines and a function at most 70. Exceptions are listed in
   tests/tidy-allow.txt with their present size; that list is a ratchet and may only shrink.
@@ -22,6 +23,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import modules
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOW_LIST = ROOT / "tests" / "tidy-allow.txt"
@@ -54,9 +57,10 @@ TEXT_SUFFIXES = {".rs", ".py", ".sh", ".js", ".mjs", ".toml", ".md", ".txt", ".j
 
 
 def main():
-    failed, _ = doctest.testmod()
+    failed = doctest.testmod().failed + doctest.testmod(modules).failed
     problems = [f"tests/tidy.py: {failed} of its own examples fail"] if failed else []
     problems += check_edges() + check_dependency_count()
+    problems += modules.check(ROOT, lambda text: without_comments(mask(text)))
     sizes = {}
     for path in source_files():
         problems += check_file(path, sizes)
