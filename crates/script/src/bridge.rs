@@ -8,17 +8,17 @@
 use partita_model::{Error, ErrorKind, Number, Value};
 use rquickjs::function::Args;
 use rquickjs::{
-    Ctx, Exception, Function, Object, Persistent, String as JsString, Value as JsValue,
+    Coerced, Ctx, Exception, Function, Object, Persistent, String as JsString, Value as JsValue,
 };
 
 /// A result that fails with a pending JavaScript exception.
 pub(crate) type JsResult<T> = rquickjs::Result<T>;
 
 /// A value that a run keeps outside of the heap.
-pub(crate) type Kept = Persistent<JsValue<'static>>;
+pub(crate) type SavedValue = Persistent<JsValue<'static>>;
 
 /// A function that a run keeps outside of the heap.
-pub(crate) type KeptFunction = Persistent<Function<'static>>;
+pub(crate) type SavedFunction = Persistent<Function<'static>>;
 
 /// Reads a JSON text.
 pub(crate) fn parse<'js>(ctx: &Ctx<'js>, text: &str) -> JsResult<JsValue<'js>> {
@@ -46,6 +46,11 @@ pub(crate) fn lossy<'js>(ctx: &Ctx<'js>, string: &JsString<'js>) -> JsResult<Str
         }
         known => known,
     }
+}
+
+/// A value as text, as the language makes it one.
+pub(crate) fn display<'js>(ctx: &Ctx<'js>, value: &JsValue<'js>) -> JsResult<String> {
+    lossy(ctx, &value.get::<Coerced<JsString<'js>>>()?.0)
 }
 
 /// What the language calls the type of a value.

@@ -21,14 +21,14 @@ const SORTED_PAGE: usize = 1000;
 /// Works until nothing is left to do.
 pub(crate) fn drive<'js>(ctx: &Ctx<'js>, run: &Run, host: &mut dyn ScriptHost) -> JsResult<()> {
     loop {
-        settle(ctx, run)?;
+        run_promises(ctx, run)?;
         let Some(queued) = run.queue.pop() else { return Ok(()) };
         perform(ctx, run, host, queued)?;
     }
 }
 
-/// Runs what promises have left to do. Nobody waits for them, and nobody minds their failing.
-fn settle(ctx: &Ctx<'_>, run: &Run) -> JsResult<()> {
+/// Runs the jobs that promises have queued. Their results and failures are ignored.
+fn run_promises(ctx: &Ctx<'_>, run: &Run) -> JsResult<()> {
     loop {
         if run.watch.expired() || run.verdict().is_some() || run.aborted().is_some() {
             return Err(rquickjs::Error::Unknown);
@@ -39,13 +39,13 @@ fn settle(ctx: &Ctx<'_>, run: &Run) -> JsResult<()> {
     }
 }
 
-/// What an operation came to.
+/// What an operation returned.
 enum Answer<'js> {
-    /// With a value for the callback's second argument, and with what is told of it.
+    /// A value for the callback's second argument, and the response options for its third.
     Value(Value<'js>, Object<'js>),
-    /// With nothing but what is told of it.
+    /// Only the response options.
     Done(Object<'js>),
-    /// The rows of a query in JavaScript.
+    /// The rows of a query in JavaScript, and the response options.
     Feed(Value<'js>, Object<'js>),
 }
 
@@ -141,11 +141,11 @@ fn answer<'js>(
         }
         Operation::Chain { steps, page } => return chain(ctx, run, host, steps, page),
     };
-    done.map_or_else(|error| Ok(Err(told(ctx, run, error)?)), |answer| Ok(Ok(answer)))
+    done.map_or_else(|error| Ok(Err(error_for_script(ctx, run, error)?)), |answer| Ok(Ok(answer)))
 }
 
-/// An error of the host as the script gets it, if it does.
-fn told<'js>(ctx: &Ctx<'js>, run: &Run, error: Error) -> JsResult<Value<'js>> {
+/// An error of the host as a value for the script. Errors without a status end the run.
+fn error_for_script<'js>(ctx: &Ctx<'js>, run: &Run, error: Error) -> JsResult<Value<'js>> {
     match status(&error.kind) {
         Some(number) => numbered(ctx, number, &error.message),
         None => Err(run.condemn(error)),
@@ -280,7 +280,7 @@ fn read_page<'js>(
     match host.query(HostQuery { text: None, parameters: &[], page_size, continuation }) {
         Ok(page) => Ok((parse_all(ctx, &page.rows)?, page.continuation)),
         Err(error) => {
-            let error = told(ctx, run, error)?;
+            let error = error_for_script(ctx, run, error)?;
             Err(ctx.throw(error))
         }
     }

@@ -7,8 +7,7 @@
 use partita_model::{Error, ErrorKind};
 use rquickjs::{Ctx, Object, Value};
 
-use crate::bridge::{lossy, stringify};
-use crate::context::display;
+use crate::bridge::{display, lossy, stringify};
 use crate::machine::Watch;
 
 /// Characters of an exception's text, and of its place, that are told.

@@ -16,11 +16,10 @@ use partita_model::{Clock, Error, ErrorKind, Result, Value};
 use partita_query::Functions;
 use rquickjs::{Ctx, Persistent};
 
-use crate::bridge::{JsResult, KeptFunction, call, from_js, to_js};
+use crate::bridge::{JsResult, SavedFunction, call, from_js, to_js};
 use crate::failure::Subject;
-use crate::machine::Machine;
-use crate::runtime::Limits;
-use crate::{context, entry};
+use crate::machine::{Limits, Machine};
+use crate::{api, entry};
 
 /// Machines that one thread keeps.
 const MACHINES_MAX: usize = 4;
@@ -45,7 +44,7 @@ struct Shared {
 struct ThreadMachine {
     owner: Weak<Shared>,
     // Before the machine: what is in a heap goes before the heap.
-    loaded: Vec<(String, KeptFunction)>,
+    loaded: Vec<(String, SavedFunction)>,
     machine: Machine,
 }
 
@@ -140,7 +139,7 @@ impl ThreadMachine {
 
 fn apply<'js>(
     ctx: &Ctx<'js>,
-    loaded: &mut Vec<(String, KeptFunction)>,
+    loaded: &mut Vec<(String, SavedFunction)>,
     script: &Script,
     arguments: &[Option<Value>],
 ) -> JsResult<Result<Option<Value>>> {
@@ -149,7 +148,7 @@ fn apply<'js>(
         Some((_, function)) => function.clone().restore(ctx)?,
         None => {
             if loaded.is_empty() {
-                context::add_errors(ctx)?;
+                api::add_errors(ctx)?;
             }
             let function = entry::load(ctx, &script.name, &script.source)?;
             loaded.push((script.name.clone(), Persistent::save(ctx, function.clone())));

@@ -9,9 +9,9 @@
 //! 1. `runtime.rs` makes a machine (`machine.rs`): a JavaScript heap of its own for this one run,
 //!    with its limits of time, memory and stack. Nothing of it outlives the run, so that no script
 //!    can leave anything behind for the next one.
-//! 2. `context.rs` puts the server-side API into it: `getContext()`, `__`, `console` and
-//!    `ErrorCodes`. Its functions are native, so a script that changes built-in objects changes
-//!    nothing for them. `collection.rs`, `chain.rs` and `message.rs` have the methods.
+//! 2. `api/` puts the server-side API into it: `getContext()`, `__`, `console` and `ErrorCodes`.
+//!    Its functions are native, so a script that changes built-in objects changes nothing for
+//!    them. What they share with the driver is the state of the run (`run/`).
 //! 3. `entry.rs` finds the function in the text. It is called, and what it asks of the collection
 //!    is only checked and *queued*: callbacks run after the current function has returned.
 //! 4. `drive.rs` takes one operation after the other from the queue, asks the host, and calls the
@@ -29,22 +29,19 @@
 //! - What a script holds is bounded: its heap by the machine, what lies in the queue by
 //!   `queue.rs`, its log and its answer by their limits.
 
-mod arguments;
+mod api;
 mod bridge;
-mod chain;
-mod collection;
-mod context;
 mod drive;
 mod entry;
 mod failure;
 mod functions;
 mod machine;
-mod message;
 mod queue;
 mod run;
 mod runtime;
 mod transform;
 mod worker;
 
-pub use runtime::{Limits, QuickJs};
+pub use machine::Limits;
+pub use runtime::QuickJs;
 pub use worker::{Courtesy, NoCourtesy, WorkerCommand, Workers, serve};

@@ -14,7 +14,26 @@ use std::sync::Arc;
 use partita_model::{Clock, Error, Result};
 use rquickjs::{Context, Ctx, Runtime};
 
-use crate::runtime::Limits;
+/// What a script may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one run's heap.
+    pub memory_bytes_max: usize,
+    /// Bytes of the thread's stack that one run may use.
+    pub stack_bytes_max: usize,
+    /// How long all calls of functions on one page of a query may take together.
+    pub functions_millis_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            memory_bytes_max: 64 << 20,
+            stack_bytes_max: 256 << 10,
+            functions_millis_max: 5_000,
+        }
+    }
+}
 
 /// Says when a script must stop.
 pub(crate) struct Watch {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use partita_engine::{HostLink, HostTarget, Indexing};
 use partita_model::Value;
 
-use crate::bridge::KeptFunction;
+use crate::bridge::SavedFunction;
 use crate::transform::Transform;
 
 const OPERATIONS_MAX: usize = 64 * 1024;
@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 32 << 20;
 /// An operation and what follows it.
 pub(crate) struct Queued {
     pub(crate) operation: Operation,
-    pub(crate) callback: Option<KeptFunction>,
+    pub(crate) callback: Option<SavedFunction>,
 }
 
 /// What can be asked of a host.

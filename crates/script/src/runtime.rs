@@ -15,37 +15,15 @@ use crate::bridge::{JsResult, call as call_function, parse, stringify, text, thr
 use crate::drive::drive;
 use crate::failure::Subject;
 use crate::functions::UserFunctions;
-use crate::machine::Machine;
-use crate::message::Message;
-use crate::run::Run;
-use crate::{context, entry};
+use crate::machine::{Limits, Machine};
+use crate::run::{Message, Run};
+use crate::{api, entry};
 
 /// How long a text may take to be compiled when it is stored.
 const CHECK_NANOS_MAX: u64 = 1_000_000_000;
 
 /// Arguments that a call may have: what is not an array can claim any length.
 const ARGUMENTS_MAX: f64 = 65_535.0;
-
-/// What a script may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one run's heap.
-    pub memory_bytes_max: usize,
-    /// Bytes of the thread's stack that one run may use.
-    pub stack_bytes_max: usize,
-    /// How long all calls of functions on one page of a query may take together.
-    pub functions_millis_max: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            memory_bytes_max: 64 << 20,
-            stack_bytes_max: 256 << 10,
-            functions_millis_max: 5_000,
-        }
-    }
-}
 
 /// Runs scripts with QuickJS.
 pub struct QuickJs {
@@ -149,7 +127,7 @@ fn execute<'js>(
     call: &ScriptCall<'_>,
     host: &mut dyn ScriptHost,
 ) -> JsResult<Option<String>> {
-    context::add(ctx, run)?;
+    api::add(ctx, run)?;
     let function = entry::load(ctx, &call.script.name, &call.script.source)?;
     let arguments = match call.role {
         ScriptRole::Procedure { arguments } => parse(ctx, arguments)?,

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use rquickjs::{Array, Ctx, Function, Value};
 
-use crate::bridge::{JsResult, KeptFunction, lossy, truthy};
+use crate::bridge::{JsResult, SavedFunction, lossy, truthy};
 
 /// Levels of arrays that a flattening goes down at most: as many as a document has.
 const FLATTEN_DEPTH_MAX: usize = 128;
@@ -16,12 +16,12 @@ const FLATTEN_DEPTH_MAX: usize = 128;
 /// One step. Those that sort need all rows at once; all others go row by row.
 #[derive(Clone)]
 pub(crate) enum Transform {
-    Filter(KeptFunction),
-    Map(KeptFunction),
+    Filter(SavedFunction),
+    Map(SavedFunction),
     Pluck(String),
-    SortBy { key: KeptFunction, descending: bool },
+    SortBy { key: SavedFunction, descending: bool },
     Flatten { shallow: bool },
-    Unwind { inner: KeptFunction, result: Option<KeptFunction> },
+    Unwind { inner: SavedFunction, result: Option<SavedFunction> },
 }
 
 impl Transform {

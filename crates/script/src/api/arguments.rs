@@ -6,7 +6,7 @@
 use partita_engine::Indexing;
 use rquickjs::{Ctx, Function, Object, Persistent, Value};
 
-use crate::bridge::{JsResult, KeptFunction, lossy, member, throw, truthy, type_name};
+use crate::bridge::{JsResult, SavedFunction, lossy, member, throw, truthy, type_name};
 use crate::queue::{Link, Page};
 use crate::run::Run;
 
@@ -92,7 +92,7 @@ fn outside(ctx: &Ctx<'_>, link: &str) -> rquickjs::Error {
 /// The last two arguments of every method. The callback may stand in the options' place.
 pub(crate) struct Tail<'js> {
     options: Option<Object<'js>>,
-    pub(crate) callback: Option<KeptFunction>,
+    pub(crate) callback: Option<SavedFunction>,
 }
 
 impl<'js> Tail<'js> {
@@ -115,7 +115,7 @@ impl<'js> Tail<'js> {
         let callback = match callback {
             None => None,
             Some(value) => match value.as_function() {
-                Some(function) => Some(keep(ctx, function)),
+                Some(function) => Some(save(ctx, function)),
                 None => return Err(wrong_type(ctx, "callback", "function", value)),
             },
         };
@@ -181,7 +181,7 @@ fn wrong_type(ctx: &Ctx<'_>, name: &str, wanted: &str, given: &Value<'_>) -> rqu
     throw(ctx, 400, &message)
 }
 
-/// Keeps a function beyond the call that it was given to.
-pub(crate) fn keep<'js>(ctx: &Ctx<'js>, function: &Function<'js>) -> KeptFunction {
+/// Saves a function beyond the call that it was passed to.
+pub(crate) fn save<'js>(ctx: &Ctx<'js>, function: &Function<'js>) -> SavedFunction {
     Persistent::save(ctx, function.clone())
 }

@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use rquickjs::{Ctx, Object, Value};
 
-use crate::arguments::{Tail, keep};
-use crate::bridge::{JsResult, KeptFunction, lossy, throw};
-use crate::context::{is_collection, method};
+use super::arguments::{Tail, save};
+use super::method::{is_collection, method};
+use crate::bridge::{JsResult, SavedFunction, lossy, throw};
 use crate::queue::Operation;
 use crate::run::Run;
 use crate::transform::Transform;
@@ -144,10 +144,10 @@ fn without_collection<'a, 'js>(arguments: &'a [Value<'js>]) -> &'a [Value<'js>] 
 fn function<'a, 'js>(
     ctx: &Ctx<'js>,
     arguments: &'a [Value<'js>],
-    step: fn(KeptFunction) -> Transform,
+    step: fn(SavedFunction) -> Transform,
 ) -> JsResult<(Transform, &'a [Value<'js>])> {
     match arguments {
-        [function, rest @ ..] if function.is_function() => Ok((step(kept(ctx, function)?), rest)),
+        [function, rest @ ..] if function.is_function() => Ok((step(saved(ctx, function)?), rest)),
         _ => Err(throw(ctx, 400, "The predicate/transform function must be provided.")),
     }
 }
@@ -187,18 +187,18 @@ fn unwind<'a, 'js>(
         let message = "When using \"unwind\", \"collectionSelector\" must be a function.";
         return Err(throw(ctx, 400, message));
     }
-    let inner = kept(ctx, inner)?;
+    let inner = saved(ctx, inner)?;
     Ok(match rest {
         [result, rest @ ..] if result.is_function() => {
-            (Transform::Unwind { inner, result: Some(kept(ctx, result)?) }, rest)
+            (Transform::Unwind { inner, result: Some(saved(ctx, result)?) }, rest)
         }
         rest => (Transform::Unwind { inner, result: None }, rest),
     })
 }
 
-fn kept<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> JsResult<KeptFunction> {
+fn saved<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> JsResult<SavedFunction> {
     match value.as_function() {
-        Some(function) => Ok(keep(ctx, function)),
+        Some(function) => Ok(save(ctx, function)),
         None => Err(throw(ctx, 400, "The predicate/transform function must be provided.")),
     }
 }

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use partita_model::Value as Tree;
 use rquickjs::{Ctx, Object, Value};
 
-use crate::arguments::{Tail, at_least, check_container_link, document_link};
+use super::arguments::{Tail, at_least, check_container_link, document_link};
+use super::method::method;
 use crate::bridge::{JsResult, lossy, parse, stringify, text, throw, truthy, type_name};
-use crate::context::method;
 use crate::queue::{Operation, Target};
 use crate::run::Run;
 

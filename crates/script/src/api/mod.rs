@@ -1,16 +1,24 @@
 //! Puts the server-side API into a heap: `getContext()`, `__`, `console`, `ErrorCodes`, and errors
 //! with numbers.
+//!
+//! Each object of the API has a file; a method checks its arguments (`arguments.rs`) and works on
+//! the state of the run.
+
+mod arguments;
+mod chain;
+mod collection;
+mod message;
+mod method;
 
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::function::Rest;
-use rquickjs::{Coerced, Ctx, Function, Object, Persistent, String as JsString, Value};
+use rquickjs::{Ctx, Function, Object, Persistent, String as JsString, Value};
 
-use crate::bridge::{JsResult, lossy, throw};
-use crate::message::{self, Side};
+use self::message::Side;
+use self::method::method;
+use crate::bridge::{JsResult, display, lossy, throw};
 use crate::run::Run;
-use crate::{chain, collection};
 
 /// What is easier said in the language itself. It runs before any script, and keeps what it needs.
 const BOOTSTRAP: &str = include_str!("bootstrap.js");
@@ -81,33 +89,6 @@ fn getter<'js>(
     object.set(name, constant.call::<_, Value<'js>>((value.clone(),))?)
 }
 
-/// Gives an object a method of ours. It must not hold values of the heap.
-pub(crate) fn method<'js, F>(
-    ctx: &Ctx<'js>,
-    object: &Object<'js>,
-    name: &str,
-    run: &Rc<Run>,
-    work: F,
-) -> JsResult<()>
-where
-    F: for<'a> Fn(&'a Ctx<'js>, &'a Rc<Run>, &'a [Value<'js>]) -> JsResult<Value<'js>> + 'js,
-{
-    let run = Rc::clone(run);
-    let function =
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, arguments: Rest<Value<'js>>| {
-            work(&ctx, &run, &arguments.0)
-        })?;
-    function.set_name(name)?;
-    object.set(name, function)
-}
-
-/// Is this the collection object, or one that is made from it?
-pub(crate) fn is_collection(value: &Value<'_>) -> bool {
-    value.as_object().is_some_and(|object| {
-        object.get::<_, Value<'_>>("getSelfLink").is_ok_and(|method| method.is_function())
-    })
-}
-
 /// Ends the run. The exception is for the script's next lines; it cannot be caught for long.
 fn abort<'js>(ctx: &Ctx<'js>, run: &Rc<Run>, arguments: &[Value<'js>]) -> JsResult<Value<'js>> {
     let reason = match arguments.first() {
@@ -142,11 +123,6 @@ fn log<'js>(ctx: &Ctx<'js>, run: &Rc<Run>, arguments: &[Value<'js>]) -> JsResult
     };
     run.log(ctx, &text)?;
     Ok(undefined)
-}
-
-/// A value as text, as the language makes it one.
-pub(crate) fn display<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> JsResult<String> {
-    lossy(ctx, &value.get::<Coerced<JsString<'js>>>()?.0)
 }
 
 /// Puts values in the places of `%s`; `%%` is a percent sign.

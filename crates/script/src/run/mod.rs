@@ -11,11 +11,14 @@ use partita_engine::ScriptCall;
 use partita_model::{Entropy, Error};
 use rquickjs::Ctx;
 
-use crate::bridge::{JsResult, Kept, KeptFunction, throw};
+use crate::bridge::{JsResult, SavedFunction, SavedValue, throw};
 use crate::machine::Watch;
-use crate::message::Message;
 use crate::queue::{Operation, Queue, Queued};
 use crate::transform::Transform;
+
+mod message;
+
+pub(crate) use message::{BODY, Message, OPERATION_TYPE};
 
 /// Bytes of a log: what fits into a response's header with room to spare, percent-encoded.
 const LOG_BYTES_MAX: usize = 4096;
@@ -44,7 +47,7 @@ pub(crate) struct Run {
     /// them by their place in here only: nothing could free a circle that goes through us.
     chains: RefCell<Vec<Vec<Transform>>>,
     /// What the script gave to `abort`.
-    aborted: RefCell<Option<Kept>>,
+    aborted: RefCell<Option<SavedValue>>,
     /// A message was refused as too large.
     too_large: Cell<bool>,
 }
@@ -81,7 +84,7 @@ impl Run {
     }
 
     /// Queues an operation, if more are accepted.
-    pub(crate) fn ask(&self, operation: Operation, callback: Option<KeptFunction>) -> bool {
+    pub(crate) fn ask(&self, operation: Operation, callback: Option<SavedFunction>) -> bool {
         let accepted = self.accepts();
         if accepted {
             self.queue.push(Queued { operation, callback });
@@ -145,12 +148,12 @@ impl Run {
     }
 
     /// Ends the run with what the script says.
-    pub(crate) fn abort(&self, reason: Kept) {
+    pub(crate) fn abort(&self, reason: SavedValue) {
         self.aborted.borrow_mut().get_or_insert(reason);
         self.watch.stop();
     }
 
-    pub(crate) fn aborted(&self) -> Option<Kept> {
+    pub(crate) fn aborted(&self) -> Option<SavedValue> {
         self.aborted.borrow().clone()
     }
 

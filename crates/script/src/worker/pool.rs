@@ -374,13 +374,13 @@ struct RemoteFunctions {
     group: Arc<Group>,
     scripts: Vec<Script>,
     clock: Arc<dyn Clock>,
-    kept: Mutex<Kept>,
+    kept: Mutex<SavedValue>,
     /// What nobody has asked for yet of the calls' processor time.
     millis: AtomicU64,
 }
 
 #[derive(Default)]
-struct Kept {
+struct SavedValue {
     /// And since when it is kept.
     worker: Option<(Worker, u64)>,
     /// How long all calls took: they have a limit together, whichever worker they had.

@@ -16,7 +16,8 @@ use super::message::{
     get_reply, get_script, get_value, put_end, put_result, put_value,
 };
 use super::wire::{Decoder, Encoder, broken};
-use crate::runtime::{Limits, QuickJs};
+use crate::machine::Limits;
+use crate::runtime::QuickJs;
 
 /// How long a text may take to be compiled.
 const CHECK_MILLIS_MAX: u64 = 2_000;
