@@ -71,10 +71,13 @@ impl Analysis<'_> {
     pub(super) fn when(&self, expr: &Expr, wanted: bool) -> Access {
         match expr {
             Expr::Undefined => Access::Nothing,
-            Expr::Constant(value) => match value.as_bool() == Some(wanted) {
-                true => Access::All,
-                false => Access::Nothing,
-            },
+            Expr::Constant(value) => {
+                if value.as_bool() == Some(wanted) {
+                    Access::All
+                } else {
+                    Access::Nothing
+                }
+            }
             Expr::Unary { operator: UnaryOperator::Not, operand } => self.when(operand, !wanted),
             Expr::Chain { first, rest } => self.chain(expr, first, rest, wanted),
             Expr::Between { operand, low, high } => {
@@ -121,9 +124,10 @@ impl Analysis<'_> {
                 let operands = std::iter::once(first).chain(rest.iter().map(|(_, e)| e));
                 let parts = operands.map(|operand| self.when(operand, wanted)).collect();
                 // AND is false as soon as one operand is; OR is false if all are.
-                match (*operator == Op::And) == wanted {
-                    true => Access::and(parts),
-                    false => Access::or(parts),
+                if (*operator == Op::And) == wanted {
+                    Access::and(parts)
+                } else {
+                    Access::or(parts)
                 }
             }
             _ if rest.len() > 1 => Access::Unknown,
@@ -196,9 +200,10 @@ impl Analysis<'_> {
         if !is_single(&place) {
             return Access::Unknown;
         }
-        let others = match exact {
-            true => values.complement_in(&values::all_scalars()),
-            false => values::all_scalars(),
+        let others = if exact {
+            values.complement_in(&values::all_scalars())
+        } else {
+            values::all_scalars()
         };
         let trees = Kinds { array: true, object: true, ..Kinds::NONE };
         Access::or(vec![

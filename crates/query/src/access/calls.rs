@@ -73,14 +73,13 @@ impl Analysis<'_> {
             Function::IsObject => (ValueSet::default(), Kinds { object: true, ..Kinds::NONE }),
             _ => return None,
         };
-        let (scalars, trees) = match wanted {
-            true => (scalars, trees),
-            false => {
-                let others = scalars.complement_in(&values::all_scalars());
-                let all = Kinds { undefined: true, scalar: false, ..Kinds::DEFINED };
-                let array = all.array && !trees.array;
-                (others, Kinds { array, object: !trees.object, ..all })
-            }
+        let (scalars, trees) = if wanted {
+            (scalars, trees)
+        } else {
+            let others = scalars.complement_in(&values::all_scalars());
+            let all = Kinds { undefined: true, scalar: false, ..Kinds::DEFINED };
+            let array = all.array && !trees.array;
+            (others, Kinds { array, object: !trees.object, ..all })
         };
         if trees != Kinds::NONE && !is_single(&place) {
             return None;
@@ -113,9 +112,10 @@ impl Analysis<'_> {
             Value::String(text) => {
                 let mut accepted = accepted(&text);
                 if !wanted {
-                    accepted.values = match accepted.exact {
-                        true => accepted.values.complement_in(&values::strings()),
-                        false => values::strings(),
+                    accepted.values = if accepted.exact {
+                        accepted.values.complement_in(&values::strings())
+                    } else {
+                        values::strings()
                     };
                 }
                 Some(self.in_values(place, Some(accepted)))

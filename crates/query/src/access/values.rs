@@ -130,9 +130,10 @@ pub(super) fn ordered(comparison: Ordered, constant: &Value) -> Option<Accepted>
         Value::Array(_) | Value::Object(_) => return None,
     };
     // An inexact constant stands for all that may be equal to it: they are let in on either side.
-    let (below, above) = match exact {
-        true => (flipped(&at.low), flipped(&at.high)),
-        false => (at.high.clone(), at.low.clone()),
+    let (below, above) = if exact {
+        (flipped(&at.low), flipped(&at.high))
+    } else {
+        (at.high.clone(), at.low.clone())
     };
     let interval = match comparison {
         Ordered::Less => Interval { low: whole.low, high: below },

@@ -94,9 +94,10 @@ pub(super) fn slice<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<
 /// How many elements to skip and how many to take.
 fn bounds(arguments: &Arguments<'_>) -> Option<(usize, usize)> {
     let start = arguments.whole(1)?;
-    let taken = match arguments.is_written(2) {
-        true => usize::try_from(arguments.whole(2)?.max(0)).ok()?,
-        false => usize::MAX,
+    let taken = if arguments.is_written(2) {
+        usize::try_from(arguments.whole(2)?.max(0)).ok()?
+    } else {
+        usize::MAX
     };
     let skipped = match usize::try_from(start) {
         Ok(skipped) => skipped,

@@ -14,13 +14,11 @@
 
 mod arguments;
 mod array;
-mod build;
 mod date;
 mod integer;
 mod item;
 mod kinds;
 mod math;
-mod part;
 mod regex;
 mod room;
 mod set;
@@ -30,7 +28,6 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod text;
-mod units;
 
 pub(crate) use self::regex::Patterns;
 use crate::cell::Cell;

@@ -4,7 +4,8 @@
 //! finds its row by its number.
 
 use super::arguments::Arguments;
-use super::{array, build, date, integer, item, kinds, math, part, regex, set, string, text};
+use super::string::{self, build, part};
+use super::{array, date, integer, item, kinds, math, regex, set, text};
 use crate::cell::Cell;
 use crate::scope::Scope;
 use partita_model::Result;

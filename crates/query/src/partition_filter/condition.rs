@@ -5,7 +5,7 @@
 //! container whose keys are kept in order also gains from comparisons, BETWEEN and STARTSWITH.
 //! Everything else says nothing.
 
-use super::place::{End, Interval, Place, Places};
+use super::key_set::{End, Interval, KeyPoint, KeySet};
 use super::region::Regions;
 use crate::function::Function;
 use crate::ir::{BinaryOperator, Expr, Query, Step, SubqueryKind, UnaryOperator};
@@ -26,9 +26,9 @@ impl Analysis<'_> {
             Expr::Constant(Value::Bool(true)) => Regions::All,
             Expr::Constant(_) | Expr::Undefined => Regions::nothing(),
             Expr::Chain { first, rest } => self.chain(first, rest),
-            Expr::Path { .. } => self.point(expr, Place::Bool(true)),
+            Expr::Path { .. } => self.point(expr, KeyPoint::Bool(true)),
             Expr::Unary { operator: UnaryOperator::Not, operand } => {
-                self.point(operand, Place::Bool(false))
+                self.point(operand, KeyPoint::Bool(false))
             }
             Expr::InConstants { operand, set } => self.among(operand, set.values()),
             Expr::Between { operand, low, high } => {
@@ -37,7 +37,7 @@ impl Analysis<'_> {
                 Regions::intersection([low, high])
             }
             Expr::Like { operand, text, escape, .. } => match literal(text, *escape) {
-                Some(text) => self.point(operand, Place::String(text)),
+                Some(text) => self.point(operand, KeyPoint::String(text)),
                 None => Regions::All,
             },
             Expr::Call { function, arguments } => self.call(*function, arguments),
@@ -95,10 +95,10 @@ impl Analysis<'_> {
                 Expr::Call { function: Function::Abs, arguments } => {
                     self.absolute(arguments, value)
                 }
-                _ => self.point(operand, Place::of(value)),
+                _ => self.point(operand, KeyPoint::of(value)),
             },
             _ if self.key.kind == KeyKind::Range => match interval(operator, value) {
-                Some(interval) => self.places(operand, Places::union(vec![interval])),
+                Some(interval) => self.places(operand, KeySet::union(vec![interval])),
                 None => Regions::All,
             },
             _ => Regions::All,
@@ -115,21 +115,21 @@ impl Analysis<'_> {
             0.0 => vec![0.0],
             other => vec![-other, other],
         };
-        let points = both.into_iter().map(|number| Interval::point(Place::Number(number)));
-        self.places(argument, Places::union(points.collect()))
+        let points = both.into_iter().map(|number| Interval::point(KeyPoint::Number(number)));
+        self.places(argument, KeySet::union(points.collect()))
     }
 
     fn among(&self, operand: &Expr, values: &[Value]) -> Regions {
         if self.component(operand).is_none() {
             return Regions::All;
         }
-        let point = |value| Interval::point(Place::of(Some(value)));
-        self.places(operand, Places::union(values.iter().map(point).collect()))
+        let point = |value| Interval::point(KeyPoint::of(Some(value)));
+        self.places(operand, KeySet::union(values.iter().map(point).collect()))
     }
 
     fn call(&self, function: Function, arguments: &[Expr]) -> Regions {
         match (function, arguments) {
-            (Function::IsNull, [operand]) => self.point(operand, Place::Null),
+            (Function::IsNull, [operand]) => self.point(operand, KeyPoint::Null),
             (Function::IsBool, [operand]) => {
                 self.among(operand, &[Value::Bool(false), Value::Bool(true)])
             }
@@ -140,17 +140,17 @@ impl Analysis<'_> {
             (Function::StartsWith, [operand, Expr::Constant(Value::String(prefix))])
                 if self.key.kind == KeyKind::Range =>
             {
-                self.places(operand, Places::union(vec![starting(prefix)]))
+                self.places(operand, KeySet::union(vec![starting(prefix)]))
             }
             _ => Regions::All,
         }
     }
 
-    fn point(&self, operand: &Expr, place: Place) -> Regions {
-        self.places(operand, Places::point(place))
+    fn point(&self, operand: &Expr, place: KeyPoint) -> Regions {
+        self.places(operand, KeySet::point(place))
     }
 
-    fn places(&self, operand: &Expr, places: Places) -> Regions {
+    fn places(&self, operand: &Expr, places: KeySet) -> Regions {
         match self.component(operand) {
             Some(index) => Regions::component(index, self.key.paths.len(), places),
             None => Regions::All,
@@ -181,11 +181,13 @@ fn mirrored(operator: BinaryOperator) -> BinaryOperator {
 
 /// The values that compare so with a number or a string.
 fn interval(operator: BinaryOperator, value: Option<&Value>) -> Option<Interval> {
-    let place = Place::of(value);
+    let place = KeyPoint::of(value);
     let (first, last) = match &place {
-        Place::Number(_) => (End::beside(Place::BeforeNumbers), End::beside(Place::BehindNumbers)),
-        Place::String(_) => {
-            (End::at(Place::String(String::new())), End::beside(Place::BehindStrings))
+        KeyPoint::Number(_) => {
+            (End::beside(KeyPoint::BeforeNumbers), End::beside(KeyPoint::BehindNumbers))
+        }
+        KeyPoint::String(_) => {
+            (End::at(KeyPoint::String(String::new())), End::beside(KeyPoint::BehindStrings))
         }
         _ => return None,
     };
@@ -204,16 +206,16 @@ fn starting(prefix: &str) -> Interval {
     let next = |last: char| (last..=char::MAX).nth(1);
     let behind = loop {
         match characters.pop() {
-            None => break Place::BehindStrings,
+            None => break KeyPoint::BehindStrings,
             Some(last) => {
                 if let Some(next) = next(last) {
                     characters.push(next);
-                    break Place::String(characters.into_iter().collect());
+                    break KeyPoint::String(characters.into_iter().collect());
                 }
             }
         }
     };
-    Interval { low: End::at(Place::String(prefix.to_owned())), high: End::beside(behind) }
+    Interval { low: End::at(KeyPoint::String(prefix.to_owned())), high: End::beside(behind) }
 }
 
 /// The only string that a pattern without wildcards matches.

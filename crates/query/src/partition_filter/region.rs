@@ -4,13 +4,13 @@
 //! every component; conditions joined by OR are several regions. The answer may always be too
 //! large, never too small: where exact regions would be too many, some of what is known is dropped.
 
-use super::place::{Interval, Places};
+use super::key_set::{Interval, KeySet};
 
 /// More regions than this are not made by combining conditions.
 const REGIONS_MAX: usize = 16_384;
 
 /// Per component of the key, where it may be; `None` is anywhere.
-pub(crate) type Region = Vec<Option<Places>>;
+pub(crate) type Region = Vec<Option<KeySet>>;
 
 /// Where the partition keys of matching items may be.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ impl Regions {
     }
 
     /// One component of `width` is among the places.
-    pub(crate) fn component(index: usize, width: usize, places: Places) -> Regions {
+    pub(crate) fn component(index: usize, width: usize, places: KeySet) -> Regions {
         if places.is_empty() {
             return Regions::nothing();
         }
@@ -81,7 +81,7 @@ impl Regions {
 
 /// The region in both, unless some component can be nowhere.
 fn narrowed(a: &Region, b: &Region) -> Option<Region> {
-    let both = |(a, b): (&Option<Places>, &Option<Places>)| match (a, b) {
+    let both = |(a, b): (&Option<KeySet>, &Option<KeySet>)| match (a, b) {
         (Some(a), Some(b)) => Some(Some(a.intersect(b))).filter(|both| !is_nowhere(both)),
         (Some(one), None) | (None, Some(one)) => Some(Some(one.clone())),
         (None, None) => Some(None),
@@ -89,17 +89,17 @@ fn narrowed(a: &Region, b: &Region) -> Option<Region> {
     a.iter().zip(b).map(both).collect()
 }
 
-fn is_nowhere(places: &Option<Places>) -> bool {
-    places.as_ref().is_some_and(Places::is_empty)
+fn is_nowhere(places: &Option<KeySet>) -> bool {
+    places.as_ref().is_some_and(KeySet::is_empty)
 }
 
 /// Regions of a single component are one region.
 fn merged(regions: Vec<Region>) -> Vec<Region> {
     let mut intervals: Vec<Interval> = Vec::new();
     for component in regions.into_iter().flatten() {
-        intervals.extend(component.map(Places::into_intervals).unwrap_or_default());
+        intervals.extend(component.map(KeySet::into_intervals).unwrap_or_default());
     }
-    vec![vec![Some(Places::union(intervals))]]
+    vec![vec![Some(KeySet::union(intervals))]]
 }
 
 /// Every way followed by every choice.

@@ -52,9 +52,10 @@ pub(super) fn plan(
     for (index, score) in scores.iter().enumerate() {
         let inverted = weights.get(index).is_some_and(|weight| *weight < 0.0);
         let texts = components.iter().filter(|one| one.statistics.is_some()).count();
-        components.push(match is_call(score, "FullTextScore") {
-            true => text_component(score, texts, inverted, parameters),
-            false => vector_component(score, inverted, parameters, vectors),
+        components.push(if is_call(score, "FullTextScore") {
+            text_component(score, texts, inverted, parameters)
+        } else {
+            vector_component(score, inverted, parameters, vectors)
         });
     }
     let (skip, take) = match (shape.offset_limit, shape.top) {
@@ -183,16 +184,17 @@ fn component_info(
     let (root, payload) = (shape.root(), rewrite::payload(shape));
     let score = &component.score;
     let mut lines = Vec::new();
-    lines.push(match skip_rewrite {
-        true => format!(
+    lines.push(if skip_rewrite {
+        format!(
             "SELECT {}{root}._rid, {payload} AS payload, {scores} AS componentScores",
             rows.top_text
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "SELECT {}{root}._rid, [{{\"item\": {score}}}] AS orderByItems, {{\"payload\": \
              {payload}, \"componentScores\": {scores}}} AS payload",
             rows.top_text
-        ),
+        )
     });
     lines.extend(shape.query.from.as_ref().map(print::from));
     lines.extend(match (skip_rewrite, &shape.query.condition) {

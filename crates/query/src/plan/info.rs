@@ -91,10 +91,10 @@ impl QueryInfo {
             DistinctType::Ordered => "Ordered",
             DistinctType::Unordered => "Unordered",
         };
-        let orders = self.order_by.iter().map(|column| match column.descending {
-            true => "Descending",
-            false => "Ascending",
-        });
+        let orders = self
+            .order_by
+            .iter()
+            .map(|column| if column.descending { "Descending" } else { "Ascending" });
         let columns = self.order_by.iter().map(|column| column.expression.as_str());
         let kinds = self.aliases.iter().fold(Object::new(), |kinds, (alias, aggregate)| {
             kinds.with(alias.as_str(), aggregate.map_or(Value::Null, Value::from))

@@ -66,10 +66,8 @@ pub fn index_metrics(
     let mut metrics = IndexMetrics::default();
     let composites = reader.composites(&query, &filters);
     for path in reader.singles(&query, &filters, !composites.is_empty()) {
-        let list = match is_indexed(policy, &path) {
-            true => &mut metrics.utilized,
-            false => &mut metrics.potential,
-        };
+        let list =
+            if is_indexed(policy, &path) { &mut metrics.utilized } else { &mut metrics.potential };
         list.push(single(&path));
     }
     let judged = judged(&Meaning::parse(text, parameters, &[])?, policy);
@@ -336,9 +334,10 @@ fn path_text(path: &[String]) -> String {
     for name in path {
         text.push('/');
         let plain = |character: char| character.is_alphanumeric() || character == '_';
-        match !name.is_empty() && name.chars().all(plain) {
-            true => text.push_str(name),
-            false => json::write_string(&mut text, name),
+        if !name.is_empty() && name.chars().all(plain) {
+            text.push_str(name)
+        } else {
+            json::write_string(&mut text, name)
         }
     }
     text

@@ -5,8 +5,8 @@
 //! partition keys in hexadecimal. One range is always there: a query that can find nothing asks
 //! for the empty range before all keys, and gets an empty answer.
 
+use crate::partition_filter::key_set::{End, Interval, KeyPoint};
 use crate::partition_filter::listed;
-use crate::partition_filter::place::{End, Interval, Place};
 use crate::partition_filter::region::{Region, Regions, extended};
 use partita_model::{
     Epk, KeyKind, KeyPart, Object, PartitionKey, PartitionKeyDefinition, PartitionKeyHeader, Value,
@@ -91,7 +91,7 @@ fn everything() -> PlanRange {
     }
 }
 
-fn point(places: &[Place], epk: Epk) -> PlanRange {
+fn point(places: &[KeyPoint], epk: Epk) -> PlanRange {
     let value = key_value(places);
     PlanRange {
         min: value.clone(),
@@ -149,7 +149,7 @@ fn of_intervals(way: &[&Interval], key: &PartitionKeyDefinition) -> PlanRange {
 }
 
 /// The bytes of a key that may have the end of a type's values in it.
-fn epk(places: &[Place], key: &PartitionKeyDefinition) -> Epk {
+fn epk(places: &[KeyPoint], key: &PartitionKeyDefinition) -> Epk {
     let mut bytes = Vec::new();
     for place in places {
         match place.part() {
@@ -161,35 +161,35 @@ fn epk(places: &[Place], key: &PartitionKeyDefinition) -> Epk {
 }
 
 /// Type markers of the service's key encoding, between those of the values.
-fn type_end(place: &Place) -> u8 {
+fn type_end(place: &KeyPoint) -> u8 {
     match place {
-        Place::BeforeNumbers => 0x04,
-        Place::BehindNumbers => 0x06,
+        KeyPoint::BeforeNumbers => 0x04,
+        KeyPoint::BehindNumbers => 0x06,
         _ => 0x09,
     }
 }
 
-fn place(part: &KeyPart) -> Place {
+fn place(part: &KeyPart) -> KeyPoint {
     match part {
-        KeyPart::Undefined => Place::Undefined,
-        KeyPart::Null => Place::Null,
-        KeyPart::Bool(value) => Place::Bool(*value),
-        KeyPart::Number(number) => Place::Number(*number),
-        KeyPart::String(text) => Place::String(text.clone()),
+        KeyPart::Undefined => KeyPoint::Undefined,
+        KeyPart::Null => KeyPoint::Null,
+        KeyPart::Bool(value) => KeyPoint::Bool(*value),
+        KeyPart::Number(number) => KeyPoint::Number(*number),
+        KeyPart::String(text) => KeyPoint::String(text.clone()),
     }
 }
 
-fn key_value(places: &[Place]) -> Value {
+fn key_value(places: &[KeyPoint]) -> Value {
     let marker = |name: &str| Value::from(Object::new().with("type", Value::from(name)));
-    let value = |place: &Place| match place {
-        Place::Undefined => Value::from(Object::new()),
-        Place::Null => Value::Null,
-        Place::Bool(value) => Value::from(*value),
-        Place::BeforeNumbers => marker("MinNumber"),
-        Place::Number(number) => Value::from(*number),
-        Place::BehindNumbers => marker("MaxNumber"),
-        Place::String(text) => Value::from(text.as_str()),
-        Place::BehindStrings => marker("MaxString"),
+    let value = |place: &KeyPoint| match place {
+        KeyPoint::Undefined => Value::from(Object::new()),
+        KeyPoint::Null => Value::Null,
+        KeyPoint::Bool(value) => Value::from(*value),
+        KeyPoint::BeforeNumbers => marker("MinNumber"),
+        KeyPoint::Number(number) => Value::from(*number),
+        KeyPoint::BehindNumbers => marker("MaxNumber"),
+        KeyPoint::String(text) => Value::from(text.as_str()),
+        KeyPoint::BehindStrings => marker("MaxString"),
     };
     Value::from(places.iter().map(value).collect::<Vec<Value>>())
 }

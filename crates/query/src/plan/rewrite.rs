@@ -39,10 +39,7 @@ pub(super) fn plan(
     if let Some(rows) = shape.counted_rows() {
         return counted(in_all, shape, rows);
     }
-    let distinct = match query.select.distinct {
-        true => DistinctType::Unordered,
-        false => DistinctType::None,
-    };
+    let distinct = if query.select.distinct { DistinctType::Unordered } else { DistinctType::None };
     if !query.group_by.is_empty() {
         return grouped(QueryInfo { distinct, ..in_all }, shape);
     }

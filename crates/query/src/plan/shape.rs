@@ -110,9 +110,10 @@ impl<'a> Item<'a> {
         {
             return Ok(Item::Aggregate { aggregate, call: expr, argument });
         }
-        match expr.any(&|part| aggregate_of(part).is_some()) {
-            true => Err(SqlError::Plain(COMPOSITION.to_owned())),
-            false => Ok(Item::Plain(expr)),
+        if expr.any(&|part| aggregate_of(part).is_some()) {
+            Err(SqlError::Plain(COMPOSITION.to_owned()))
+        } else {
+            Ok(Item::Plain(expr))
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Columns<'v> {
     /// Which column each key is.
     keys: Vec<usize>,
     operands: Vec<Operand<'v>>,
-    places: Places,
+    rows: RowNumbers,
 }
 
 enum Operand<'v> {
@@ -33,7 +33,7 @@ enum Operand<'v> {
 }
 
 /// Groups by the numbers of their keys.
-enum Places {
+enum RowNumbers {
     /// One key: its number is the place here.
     One(Vec<Option<usize>>),
     Many {
@@ -70,11 +70,11 @@ impl<'v> Columns<'v> {
             (0..*length).map(|number| text(column, number).map(cell)).collect()
         };
         let values: Vec<Values<'v>> = lengths.iter().enumerate().map(values_of).collect();
-        let places = match keys.as_slice() {
-            [one] => Places::One(vec![None; values.get(*one)?.len()]),
-            _ => Places::Many { known: HashMap::new(), wanted: Vec::new() },
+        let rows = match keys.as_slice() {
+            [one] => RowNumbers::One(vec![None; values.get(*one)?.len()]),
+            _ => RowNumbers::Many { known: HashMap::new(), wanted: Vec::new() },
         };
-        Some(Columns { grouping, values, keys, operands, places })
+        Some(Columns { grouping, values, keys, operands, rows })
     }
 
     /// Adds a row that has these values, one number for each column.
@@ -98,15 +98,15 @@ impl<'v> Columns<'v> {
             let cells = keys.iter().map(|key| cell_of(values, *key, numbers).cloned()).collect();
             table.place_of(grouping, cells)
         };
-        match &mut self.places {
-            Places::One(places) => {
+        match &mut self.rows {
+            RowNumbers::One(rows) => {
                 let number = keys.first().and_then(|key| numbers.get(*key));
-                match number.and_then(|number| places.get_mut(*number as usize)) {
+                match number.and_then(|number| rows.get_mut(*number as usize)) {
                     Some(place) => *place.get_or_insert_with(|| make(table)),
                     None => make(table),
                 }
             }
-            Places::Many { known, wanted } => {
+            RowNumbers::Many { known, wanted } => {
                 wanted.clear();
                 wanted.extend(keys.iter().filter_map(|key| numbers.get(*key)));
                 if let Some(place) = known.get(wanted) {

@@ -76,9 +76,10 @@ fn to_arc(place: Vector, (from, to): (Position, Position)) -> f64 {
     let pole = cross(from, to);
     let ends = angle(place, from).min(angle(place, to));
     let between = dot(cross(pole, from), place) > 0.0 && dot(cross(to, pole), place) > 0.0;
-    match between && norm(pole) > 0.0 {
-        true => (dot(pole, place) / norm(pole)).clamp(-1.0, 1.0).asin().abs(),
-        false => ends,
+    if between && norm(pole) > 0.0 {
+        (dot(pole, place) / norm(pole)).clamp(-1.0, 1.0).asin().abs()
+    } else {
+        ends
     }
 }
 

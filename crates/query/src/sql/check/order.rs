@@ -1,9 +1,9 @@
-//! ORDER BY must name a place in the item.
+//! ORDER BY must name a origin in the item.
 //!
 //! The service sorts by what an index has, so every sort expression must lead to a path of the
 //! item: through aliases, through the elements of arrays, and through subqueries in FROM that only
 //! hand parts of the item on. Computing something to sort by is refused, except for one vector
-//! distance or score. The complaint comes only when there is no other, and names no place.
+//! distance or score. The complaint comes only when there is no other, and names no origin.
 
 use crate::sql::ast::{
     Collection, Expr, From, OrderBy, OrderItem, PathStep, Query, Selection, Source, SourceKind,
@@ -22,12 +22,12 @@ pub(super) fn check(query: &Query) -> SqlResult<()> {
     {
         return Ok(());
     }
-    let mut places = Places { names: Vec::new() };
+    let mut origins = Origins { names: Vec::new() };
     if let Some(from) = &query.from {
-        places.enter(from);
+        origins.enter(from);
     }
-    let is_place = |item: &OrderItem| matches!(*places.of(&item.expr), Place::InItem);
-    if items.iter().all(is_place) {
+    let is_in_item = |item: &OrderItem| matches!(*origins.of(&item.expr), Origin::InItem);
+    if items.iter().all(is_in_item) {
         return Ok(());
     }
     let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a \
@@ -36,21 +36,21 @@ pub(super) fn check(query: &Query) -> SqlResult<()> {
 }
 
 /// What an expression stands for.
-enum Place {
+enum Origin {
     InItem,
-    /// An object made by the query, with the places of its members.
-    Made(Vec<(String, Rc<Place>)>),
+    /// An object made by the query, with the origins of its members.
+    Made(Vec<(String, Rc<Origin>)>),
     Computed,
 }
 
-/// The places of the names in scope, the innermost last.
-struct Places<'a> {
-    names: Vec<(&'a str, Rc<Place>)>,
+/// The origins of the names in scope, the innermost last.
+struct Origins<'a> {
+    names: Vec<(&'a str, Rc<Origin>)>,
 }
 
-impl<'a> Places<'a> {
-    /// Brings the sources into scope and gives the place of the first.
-    fn enter(&mut self, from: &'a From) -> Rc<Place> {
+impl<'a> Origins<'a> {
+    /// Brings the sources into scope and gives the origin of the first.
+    fn enter(&mut self, from: &'a From) -> Rc<Origin> {
         let first = self.source(&from.first);
         for source in &from.joins {
             self.source(source);
@@ -58,85 +58,85 @@ impl<'a> Places<'a> {
         first
     }
 
-    fn source(&mut self, source: &'a Source) -> Rc<Place> {
-        let place = self.of_source(source);
+    fn source(&mut self, source: &'a Source) -> Rc<Origin> {
+        let origin = self.of_source(source);
         if let Some(name) = source.name() {
-            self.names.push((name, Rc::clone(&place)));
+            self.names.push((name, Rc::clone(&origin)));
         }
-        place
+        origin
     }
 
-    fn of_source(&mut self, source: &'a Source) -> Rc<Place> {
+    fn of_source(&mut self, source: &'a Source) -> Rc<Origin> {
         match &source.kind {
             SourceKind::Whole { collection, .. } => self.of_collection(collection),
             SourceKind::Iterate { collection, .. } => {
                 let array = self.of_collection(collection);
                 match *array {
-                    Place::InItem => array,
-                    Place::Made(_) | Place::Computed => Rc::new(Place::Computed),
+                    Origin::InItem => array,
+                    Origin::Made(_) | Origin::Computed => Rc::new(Origin::Computed),
                 }
             }
         }
     }
 
-    fn of_collection(&mut self, collection: &'a Collection) -> Rc<Place> {
+    fn of_collection(&mut self, collection: &'a Collection) -> Rc<Origin> {
         match collection {
             // A name that is no alias is the container.
             Collection::Path { root, steps, .. } => {
-                let start = self.of_name(root).unwrap_or_else(|| Rc::new(Place::InItem));
+                let start = self.of_name(root).unwrap_or_else(|| Rc::new(Origin::InItem));
                 follow(start, steps)
             }
             Collection::Subquery(query) => self.of_query(query),
-            Collection::Call(_) => Rc::new(Place::Computed),
+            Collection::Call(_) => Rc::new(Origin::Computed),
         }
     }
 
-    /// The place of a row of a subquery.
-    fn of_query(&mut self, query: &'a Query) -> Rc<Place> {
+    /// The origin of a row of a subquery.
+    fn of_query(&mut self, query: &'a Query) -> Rc<Origin> {
         let outer = self.names.len();
         let only_source = query.from.as_ref().map(|from| self.enter(from));
-        let place = match &query.select.selection {
-            Selection::Everything(_) => only_source.unwrap_or_else(|| Rc::new(Place::Computed)),
+        let origin = match &query.select.selection {
+            Selection::Everything(_) => only_source.unwrap_or_else(|| Rc::new(Origin::Computed)),
             Selection::Value(expr) => self.of(expr),
             Selection::List(items) => {
-                let places = items.iter().map(|item| self.of(&item.expr));
-                Rc::new(Place::Made(select_names(items).into_iter().zip(places).collect()))
+                let origins = items.iter().map(|item| self.of(&item.expr));
+                Rc::new(Origin::Made(select_names(items).into_iter().zip(origins).collect()))
             }
         };
         self.names.truncate(outer);
-        place
+        origin
     }
 
-    fn of(&self, expr: &Expr) -> Rc<Place> {
+    fn of(&self, expr: &Expr) -> Rc<Origin> {
         let known = match expr {
             Expr::Name { name, .. } => self.of_name(name),
             Expr::Path { base, steps, .. } => Some(follow(self.of(base), steps)),
             Expr::Object(members) => {
                 let member = |(name, value): &(String, Expr)| (name.clone(), self.of(value));
-                Some(Rc::new(Place::Made(members.iter().map(member).collect())))
+                Some(Rc::new(Origin::Made(members.iter().map(member).collect())))
             }
             _ => None,
         };
-        known.unwrap_or_else(|| Rc::new(Place::Computed))
+        known.unwrap_or_else(|| Rc::new(Origin::Computed))
     }
 
-    fn of_name(&self, name: &str) -> Option<Rc<Place>> {
+    fn of_name(&self, name: &str) -> Option<Rc<Origin>> {
         let found = self.names.iter().rev().find(|(known, _)| *known == name);
-        found.map(|(_, place)| Rc::clone(place))
+        found.map(|(_, origin)| Rc::clone(origin))
     }
 }
 
-fn follow(mut place: Rc<Place>, steps: &[PathStep]) -> Rc<Place> {
+fn follow(mut origin: Rc<Origin>, steps: &[PathStep]) -> Rc<Origin> {
     for step in steps {
-        place = match place.as_ref() {
-            Place::InItem => return place,
-            Place::Made(members) => {
+        origin = match origin.as_ref() {
+            Origin::InItem => return origin,
+            Origin::Made(members) => {
                 let wanted = step_name(step);
                 let member = members.iter().find(|(name, _)| Some(name.as_str()) == wanted);
-                member.map_or_else(|| Rc::new(Place::Computed), |(_, place)| Rc::clone(place))
+                member.map_or_else(|| Rc::new(Origin::Computed), |(_, origin)| Rc::clone(origin))
             }
-            Place::Computed => return place,
+            Origin::Computed => return origin,
         };
     }
-    place
+    origin
 }

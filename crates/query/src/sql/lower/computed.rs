@@ -24,9 +24,10 @@ impl Lowering<'_> {
             let reason = error.into_error(&property.query).message;
             SqlError::Plain(format!("The computed property '{}': {reason}", property.name))
         })?;
-        let meaning = match self.indexed.contains(&property.name) {
-            true => Expr::Computed { name: property.name.clone(), meaning: Box::new(meaning) },
-            false => meaning,
+        let meaning = if self.indexed.contains(&property.name) {
+            Expr::Computed { name: property.name.clone(), meaning: Box::new(meaning) }
+        } else {
+            meaning
         };
         Ok(Expr::path(meaning, steps.into_iter().skip(1).collect()))
     }

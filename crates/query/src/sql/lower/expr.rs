@@ -115,9 +115,10 @@ impl Lowering<'_> {
             }
             other => (false, self.expr(other)?),
         };
-        Ok(match negated {
-            true => Expr::Unary { operator: UnaryOperator::Not, operand: Box::new(positive) },
-            false => positive,
+        Ok(if negated {
+            Expr::Unary { operator: UnaryOperator::Not, operand: Box::new(positive) }
+        } else {
+            positive
         })
     }
 

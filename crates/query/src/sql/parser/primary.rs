@@ -176,10 +176,7 @@ impl Parser<'_> {
         if self.started.is_none() && self.at_word("SELECT") {
             return self.subquery(SubqueryKind::Scalar, open);
         }
-        let inner = match self.at_binding() {
-            true => self.nested(Self::binding)?,
-            false => self.expr()?,
-        };
+        let inner = if self.at_binding() { self.nested(Self::binding)? } else { self.expr()? };
         self.expect_symbol(")")?;
         Ok(inner)
     }

@@ -27,9 +27,10 @@ fn queries_with_documents_have_as_many_rows_as_the_services() {
         let items = documents(list(case, "InputData"));
         let found = rows(text(case, "sql"), &items).map_err(|error| error.to_string())?;
         let expected = list(case, "Results").len();
-        match found.len() == expected {
-            true => Ok(()),
-            false => Err(format!("found {} rows, expected {expected}", found.len())),
+        if found.len() == expected {
+            Ok(())
+        } else {
+            Err(format!("found {} rows, expected {expected}", found.len()))
         }
     });
     assert_eq!(passed.agree, 94);

@@ -137,12 +137,11 @@ pub(crate) fn agree(
     same: impl Fn(&[Value], &[Value]) -> bool,
 ) -> Result<(), String> {
     let found = found.map_err(|error| format!("{error}"))?;
-    match same(&found, expected) {
-        true => Ok(()),
-        false => {
-            let text = |rows: &[Value]| Value::Array(rows.to_vec()).to_json();
-            Err(format!("found {}\nexpected {}", text(&found), text(expected)))
-        }
+    if same(&found, expected) {
+        Ok(())
+    } else {
+        let text = |rows: &[Value]| Value::Array(rows.to_vec()).to_json();
+        Err(format!("found {}\nexpected {}", text(&found), text(expected)))
     }
 }
 

@@ -11,7 +11,7 @@ use partita_model::{KeyPart, Value};
 
 /// A value of a component, or an end of one type's values.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum KeyPoint {
     Undefined,
     Null,
     Bool(bool),
@@ -22,83 +22,83 @@ pub(crate) enum Place {
     BehindStrings,
 }
 
-impl Place {
+impl KeyPoint {
     /// Where an item with this value has its key; objects and arrays count as undefined.
-    pub(crate) fn of(value: Option<&Value>) -> Place {
+    pub(crate) fn of(value: Option<&Value>) -> KeyPoint {
         match value {
-            None | Some(Value::Array(_) | Value::Object(_)) => Place::Undefined,
-            Some(Value::Null) => Place::Null,
-            Some(Value::Bool(value)) => Place::Bool(*value),
+            None | Some(Value::Array(_) | Value::Object(_)) => KeyPoint::Undefined,
+            Some(Value::Null) => KeyPoint::Null,
+            Some(Value::Bool(value)) => KeyPoint::Bool(*value),
             // Adding zero makes zero of minus zero: the language holds them equal.
-            Some(Value::Number(number)) => Place::Number(number.as_f64() + 0.0),
-            Some(Value::String(text)) => Place::String(text.clone()),
+            Some(Value::Number(number)) => KeyPoint::Number(number.as_f64() + 0.0),
+            Some(Value::String(text)) => KeyPoint::String(text.clone()),
         }
     }
 
     /// The component of a key, if the place is one.
     pub(crate) fn part(&self) -> Option<KeyPart> {
         match self {
-            Place::Undefined => Some(KeyPart::Undefined),
-            Place::Null => Some(KeyPart::Null),
-            Place::Bool(value) => Some(KeyPart::Bool(*value)),
-            Place::Number(number) => Some(KeyPart::Number(*number)),
-            Place::String(text) => Some(KeyPart::String(text.clone())),
-            Place::BeforeNumbers | Place::BehindNumbers | Place::BehindStrings => None,
+            KeyPoint::Undefined => Some(KeyPart::Undefined),
+            KeyPoint::Null => Some(KeyPart::Null),
+            KeyPoint::Bool(value) => Some(KeyPart::Bool(*value)),
+            KeyPoint::Number(number) => Some(KeyPart::Number(*number)),
+            KeyPoint::String(text) => Some(KeyPart::String(text.clone())),
+            KeyPoint::BeforeNumbers | KeyPoint::BehindNumbers | KeyPoint::BehindStrings => None,
         }
     }
 
     fn rank(&self) -> u8 {
         match self {
-            Place::Undefined => 0,
-            Place::Null => 1,
-            Place::Bool(_) => 2,
-            Place::BeforeNumbers => 3,
-            Place::Number(_) => 4,
-            Place::BehindNumbers => 5,
-            Place::String(_) => 6,
-            Place::BehindStrings => 7,
+            KeyPoint::Undefined => 0,
+            KeyPoint::Null => 1,
+            KeyPoint::Bool(_) => 2,
+            KeyPoint::BeforeNumbers => 3,
+            KeyPoint::Number(_) => 4,
+            KeyPoint::BehindNumbers => 5,
+            KeyPoint::String(_) => 6,
+            KeyPoint::BehindStrings => 7,
         }
     }
 }
 
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
+impl Ord for KeyPoint {
+    fn cmp(&self, other: &KeyPoint) -> Ordering {
         match (self, other) {
-            (Place::Bool(a), Place::Bool(b)) => a.cmp(b),
-            (Place::Number(a), Place::Number(b)) => a.total_cmp(b),
-            (Place::String(a), Place::String(b)) => a.cmp(b),
+            (KeyPoint::Bool(a), KeyPoint::Bool(b)) => a.cmp(b),
+            (KeyPoint::Number(a), KeyPoint::Number(b)) => a.total_cmp(b),
+            (KeyPoint::String(a), KeyPoint::String(b)) => a.cmp(b),
             _ => self.rank().cmp(&other.rank()),
         }
     }
 }
 
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+impl PartialOrd for KeyPoint {
+    fn partial_cmp(&self, other: &KeyPoint) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
-    fn eq(&self, other: &Place) -> bool {
+impl PartialEq for KeyPoint {
+    fn eq(&self, other: &KeyPoint) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Place {}
+impl Eq for KeyPoint {}
 
 /// One end of an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    pub(crate) place: Place,
+    pub(crate) place: KeyPoint,
     pub(crate) inclusive: bool,
 }
 
 impl End {
-    pub(crate) fn at(place: Place) -> End {
+    pub(crate) fn at(place: KeyPoint) -> End {
         End { place, inclusive: true }
     }
 
-    pub(crate) fn beside(place: Place) -> End {
+    pub(crate) fn beside(place: KeyPoint) -> End {
         End { place, inclusive: false }
     }
 }
@@ -111,7 +111,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    pub(crate) fn point(place: Place) -> Interval {
+    pub(crate) fn point(place: KeyPoint) -> Interval {
         Interval { low: End::at(place.clone()), high: End::at(place) }
     }
 
@@ -137,11 +137,11 @@ impl Interval {
 
 /// A set of places: disjoint intervals in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Places(Vec<Interval>);
+pub(crate) struct KeySet(Vec<Interval>);
 
-impl Places {
+impl KeySet {
     /// Everything in any of the intervals.
-    pub(crate) fn union(mut intervals: Vec<Interval>) -> Places {
+    pub(crate) fn union(mut intervals: Vec<Interval>) -> KeySet {
         intervals.retain(|interval| !interval.is_empty());
         intervals.sort_by(|a, b| low_order(&a.low, &b.low));
         let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
@@ -153,11 +153,11 @@ impl Places {
                 _ => merged.push(interval),
             }
         }
-        Places(merged)
+        KeySet(merged)
     }
 
-    pub(crate) fn point(place: Place) -> Places {
-        Places(vec![Interval::point(place)])
+    pub(crate) fn point(place: KeyPoint) -> KeySet {
+        KeySet(vec![Interval::point(place)])
     }
 
     pub(crate) fn intervals(&self) -> &[Interval] {
@@ -173,7 +173,7 @@ impl Places {
     }
 
     /// What is in both; both are in order, so one walk finds it.
-    pub(crate) fn intersect(&self, other: &Places) -> Places {
+    pub(crate) fn intersect(&self, other: &KeySet) -> KeySet {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = Vec::new();
         while let (Some(a), Some(b)) = (ours.peek(), theirs.peek()) {
@@ -187,7 +187,7 @@ impl Places {
                 theirs.next();
             }
         }
-        Places(common)
+        KeySet(common)
     }
 }
 

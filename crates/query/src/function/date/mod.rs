@@ -75,10 +75,7 @@ pub(super) fn day<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
 pub(super) fn bin<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let (moment_, part) = (moment(arguments, 0)?, part_name(arguments, 1)?);
     let size = if arguments.is_written(2) { arguments.integer(2)? } else { 1 };
-    let origin = match arguments.is_written(3) {
-        true => moment(arguments, 3)?,
-        false => Moment::of_ticks(0)?,
-    };
+    let origin = if arguments.is_written(3) { moment(arguments, 3)? } else { Moment::of_ticks(0)? };
     if size <= 0 {
         return None;
     }
@@ -87,10 +84,7 @@ pub(super) fn bin<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
 
 /// `DATETIMEFROMPARTS(year, month, day [, hour, minute, second, ticks])`
 pub(super) fn from_parts<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
-    let number = |at| match arguments.is_written(at) {
-        true => arguments.integer(at),
-        false => Some(0),
-    };
+    let number = |at| if arguments.is_written(at) { arguments.integer(at) } else { Some(0) };
     let fields = Fields {
         year: number(0)?,
         month: number(1)?,

@@ -113,10 +113,7 @@ pub(super) fn is_match<'a>(
 
 /// Which group is asked for: the whole match is group 0.
 fn group(arguments: &Arguments<'_>) -> Option<usize> {
-    match arguments.is_written(3) {
-        true => usize::try_from(arguments.integer(3)?).ok(),
-        false => Some(0),
-    }
+    if arguments.is_written(3) { usize::try_from(arguments.integer(3)?).ok() } else { Some(0) }
 }
 
 /// `REGEXEXTRACT(text, pattern [, modifiers [, group]])`: the first match.

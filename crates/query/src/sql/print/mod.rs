@@ -142,10 +142,7 @@ impl Printer {
         self.expr(&item.expr);
         if let Some(alias) = &item.alias {
             self.put(" AS ");
-            match is_bare_name(alias) {
-                true => self.put(alias),
-                false => self.string(alias),
-            }
+            if is_bare_name(alias) { self.put(alias) } else { self.string(alias) }
         }
     }
 

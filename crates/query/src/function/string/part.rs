@@ -3,22 +3,22 @@
 //! A part of a string that belongs to the item or the query is borrowed from it, so that nothing is
 //! copied. Positions count UTF-16 units (see [`super::units`]).
 
-use super::arguments::Arguments;
 use super::units;
 use crate::cell::Cell;
+use crate::function::arguments::Arguments;
 use partita_model::{Error, Result};
 use std::borrow::Cow;
 
 use crate::scope::Scope;
 
 /// `LEFT(text, length)`
-pub(super) fn left<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+pub(crate) fn left<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let end = arguments.whole(1)?;
     Some(Cell::String(units::slice(arguments.take_text(0)?, 0, position(end))))
 }
 
 /// `RIGHT(text, length)`
-pub(super) fn right<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+pub(crate) fn right<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let taken = position(arguments.whole(1)?);
     let text = arguments.take_text(0)?;
     let length = units::length(&text);
@@ -26,7 +26,7 @@ pub(super) fn right<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
 }
 
 /// `SUBSTRING(text, start [, length])`: nothing if the start is outside the text.
-pub(super) fn substring<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+pub(crate) fn substring<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let is_bounded = arguments.is_written(2);
     arguments.double(1)?;
     if is_bounded {
@@ -47,28 +47,28 @@ fn position(number: i64) -> usize {
     usize::try_from(number.max(0)).unwrap_or(usize::MAX)
 }
 
-pub(super) fn substring_after<'a>(
+pub(crate) fn substring_after<'a>(
     arguments: &mut Arguments<'a>,
     _scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {
     divided(arguments, "SUBSTRINGAFTER", first, after)
 }
 
-pub(super) fn substring_before<'a>(
+pub(crate) fn substring_before<'a>(
     arguments: &mut Arguments<'a>,
     _scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {
     divided(arguments, "SUBSTRINGBEFORE", first, before)
 }
 
-pub(super) fn last_substring_after<'a>(
+pub(crate) fn last_substring_after<'a>(
     arguments: &mut Arguments<'a>,
     _scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {
     divided(arguments, "LASTSUBSTRINGAFTER", last, after)
 }
 
-pub(super) fn last_substring_before<'a>(
+pub(crate) fn last_substring_before<'a>(
     arguments: &mut Arguments<'a>,
     _scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {
@@ -112,28 +112,29 @@ fn before(text: Cow<'_, str>, at: usize, _delimiter_bytes: usize) -> Cow<'_, str
     units::cut(text, 0, at)
 }
 
-pub(super) fn trim<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+pub(crate) fn trim<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     trimmed(arguments, true, true)
 }
 
-pub(super) fn left_trim<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+pub(crate) fn left_trim<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     trimmed(arguments, true, false)
 }
 
-pub(super) fn right_trim<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
+pub(crate) fn right_trim<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     trimmed(arguments, false, true)
 }
 
 /// `f(text [, characters])`: without characters, whitespace is trimmed.
 fn trimmed<'a>(arguments: &mut Arguments<'a>, at_start: bool, at_end: bool) -> Option<Cell<'a>> {
-    let mut dropped: Vec<char> = match arguments.is_written(1) {
-        true => arguments.text(1)?.chars().collect(),
-        false => Vec::new(),
-    };
+    let mut dropped: Vec<char> =
+        if arguments.is_written(1) { arguments.text(1)?.chars().collect() } else { Vec::new() };
     dropped.sort_unstable();
-    let is_dropped = |character: char| match arguments.is_written(1) {
-        true => dropped.binary_search(&character).is_ok(),
-        false => character.is_whitespace(),
+    let is_dropped = |character: char| {
+        if arguments.is_written(1) {
+            dropped.binary_search(&character).is_ok()
+        } else {
+            character.is_whitespace()
+        }
     };
     let text = arguments.text(0)?;
     let kept = if at_start { text.trim_start_matches(is_dropped) } else { text };
@@ -223,9 +224,10 @@ mod tests {
             prop_assert_eq!(left, shown(&units[..clamp(len)]));
             let right = call(&format!(r#"RIGHT "{text}" {len}"#));
             prop_assert_eq!(right, shown(&units[units.len() - clamp(len)..]));
-            let expected = match start < 0 || len <= 0 {
-                true => shown(&[]),
-                false => shown(&units[clamp(start)..clamp(start + len)]),
+            let expected = if start < 0 || len <= 0 {
+                shown(&[])
+            } else {
+                shown(&units[clamp(start)..clamp(start + len)])
             };
             prop_assert_eq!(call(&format!(r#"SUBSTRING "{text}" {start} {len}"#)), expected);
         }

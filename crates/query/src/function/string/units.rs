@@ -8,15 +8,12 @@ use std::borrow::Cow;
 
 /// How many UTF-16 units the string has.
 pub(super) fn length(text: &str) -> usize {
-    match text.is_ascii() {
-        true => text.len(),
-        false => text.encode_utf16().count(),
-    }
+    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
 
 /// Where a position in units lies in the bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BytePosition {
     /// The byte where the character begins in which the position is.
     pub(super) byte: usize,
     /// The position is in the middle of a surrogate pair.
@@ -24,21 +21,21 @@ pub(super) struct Place {
 }
 
 /// Where the unit is; the end of the text if it has fewer.
-pub(super) fn place(text: &str, unit: usize) -> Place {
+pub(super) fn byte_position(text: &str, unit: usize) -> BytePosition {
     if text.is_ascii() {
-        return Place { byte: unit.min(text.len()), is_inside: false };
+        return BytePosition { byte: unit.min(text.len()), is_inside: false };
     }
     let mut passed = 0;
     for (byte, character) in text.char_indices() {
         if passed == unit {
-            return Place { byte, is_inside: false };
+            return BytePosition { byte, is_inside: false };
         }
         passed += character.len_utf16();
         if passed > unit {
-            return Place { byte, is_inside: true };
+            return BytePosition { byte, is_inside: true };
         }
     }
-    Place { byte: text.len(), is_inside: false }
+    BytePosition { byte: text.len(), is_inside: false }
 }
 
 /// The units from `start` to before `end`, or to the end of the text if that comes first.
@@ -46,14 +43,11 @@ pub(super) fn slice(text: Cow<'_, str>, start: usize, end: usize) -> Cow<'_, str
     if start >= end {
         return Cow::Borrowed("");
     }
-    let (first, last) = (place(&text, start), place(&text, end));
+    let (first, last) = (byte_position(&text, start), byte_position(&text, end));
     if !first.is_inside && !last.is_inside {
         return cut(text, first.byte, last.byte);
     }
-    let whole_from = match first.is_inside {
-        true => first.byte + char::MAX.len_utf8(),
-        false => first.byte,
-    };
+    let whole_from = if first.is_inside { first.byte + char::MAX.len_utf8() } else { first.byte };
     let mut out = String::with_capacity(last.byte.saturating_sub(whole_from) + 6);
     if first.is_inside {
         out.push(char::REPLACEMENT_CHARACTER);

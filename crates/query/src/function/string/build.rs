@@ -2,11 +2,10 @@
 //!
 //! The size of a result is known, and reserved, before the result is built.
 
-use super::arguments::Arguments;
-use super::array::{array, elements};
-use super::string;
 use super::units;
 use crate::cell::Cell;
+use crate::function::arguments::Arguments;
+use crate::function::array::{array, elements};
 use crate::scope::Scope;
 use partita_model::{Result, Value};
 use std::borrow::Cow;
@@ -18,7 +17,7 @@ fn owned<'a>(text: String) -> Result<Option<Cell<'a>>> {
     Ok(Some(Cell::String(Cow::Owned(text))))
 }
 
-pub(super) fn concat<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
+pub(crate) fn concat<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
     let parts: Option<Vec<&str>> =
         arguments.from(0).map(|argument| argument.and_then(Cell::as_str)).collect();
     let Some(parts) = parts else { return Ok(None) };
@@ -27,7 +26,7 @@ pub(super) fn concat<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result
 }
 
 /// `STRINGJOIN(array, separator)`
-pub(super) fn join<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
+pub(crate) fn join<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
     let Some(separator) = arguments.text(1) else { return Ok(None) };
     let Some(elements) = arguments.get(0).and_then(elements) else { return Ok(None) };
     let mut joined = String::new();
@@ -43,7 +42,7 @@ pub(super) fn join<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<O
 }
 
 /// `STRINGSPLIT(text, separator)`; an empty separator separates nothing.
-pub(super) fn split<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
+pub(crate) fn split<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
     let Some((text, separator)) = arguments.text(0).zip(arguments.text(1)) else {
         return Ok(None);
     };
@@ -59,28 +58,27 @@ pub(super) fn split<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<
     Ok(Some(array(parts)))
 }
 
-pub(super) fn lower<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
-    mapped(arguments, scope, string::lower)
+pub(crate) fn lower<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
+    mapped(arguments, scope, super::lower)
 }
 
-pub(super) fn upper<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
-    mapped(arguments, scope, string::upper)
+pub(crate) fn upper<'a>(arguments: &mut Arguments<'a>, scope: &Scope) -> Result<Option<Cell<'a>>> {
+    mapped(arguments, scope, super::upper)
 }
 
 /// By UTF-16 units: a character beyond U+FFFF does not survive it.
-pub(super) fn reverse<'a>(
+pub(crate) fn reverse<'a>(
     arguments: &mut Arguments<'a>,
     scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {
     mapped(arguments, scope, |text| {
         let reversed = text.chars().rev();
-        match text.chars().any(|character| character.len_utf16() > 1) {
-            true => {
-                let mut units: Vec<u16> = text.encode_utf16().collect();
-                units.reverse();
-                String::from_utf16_lossy(&units)
-            }
-            false => reversed.collect(),
+        if text.chars().any(|character| character.len_utf16() > 1) {
+            let mut units: Vec<u16> = text.encode_utf16().collect();
+            units.reverse();
+            String::from_utf16_lossy(&units)
+        } else {
+            reversed.collect()
         }
     })
 }
@@ -96,7 +94,7 @@ fn mapped<'a>(
 }
 
 /// `REPLACE(text, find, with)`: every occurrence, from the left.
-pub(super) fn replace<'a>(
+pub(crate) fn replace<'a>(
     arguments: &mut Arguments<'a>,
     scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {
@@ -115,7 +113,7 @@ pub(super) fn replace<'a>(
 }
 
 /// `REPLICATE(text, times)`
-pub(super) fn replicate<'a>(
+pub(crate) fn replicate<'a>(
     arguments: &mut Arguments<'a>,
     scope: &Scope,
 ) -> Result<Option<Cell<'a>>> {

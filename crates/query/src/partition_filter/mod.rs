@@ -8,13 +8,13 @@
 //! print the same sets as ranges.
 
 pub(crate) mod condition;
-pub(crate) mod place;
+pub(crate) mod key_set;
 pub(crate) mod region;
 
 use crate::ir::Query;
 use condition::regions;
+use key_set::{Interval, KeySet};
 use partita_model::{EpkRange, KeyKind, KeyPart, PartitionKeyDefinition, PartitionKeyHeader};
-use place::{Interval, Places};
 use region::{Region, Regions, extended};
 
 /// More keys than this are not listed one by one: a shorter prefix, or everything, is.
@@ -68,10 +68,7 @@ fn filter(regions: &Regions, key: &PartitionKeyDefinition) -> PartitionFilter {
         a.range.min.cmp(&b.range.min).then(lengths)
     });
     without_repeats(&mut filters);
-    match filters.is_empty() {
-        true => PartitionFilter::Nothing,
-        false => PartitionFilter::Keys(filters),
-    }
+    if filters.is_empty() { PartitionFilter::Nothing } else { PartitionFilter::Keys(filters) }
 }
 
 /// The keys in all regions, unless there are too many, or some region says too little.
@@ -112,7 +109,7 @@ fn keys_of(
 }
 
 /// The places as values, if they are all single values.
-fn parts(places: &Places) -> Option<Vec<KeyPart>> {
+fn parts(places: &KeySet) -> Option<Vec<KeyPart>> {
     let part = |interval: &Interval| interval.low.place.part().filter(|_| interval.is_point());
     places.intervals().iter().map(part).collect()
 }

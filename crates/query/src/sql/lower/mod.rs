@@ -158,11 +158,12 @@ impl<'q> Lowering<'q> {
     fn filter(&mut self, condition: Option<&ast::Expr>) -> SqlResult<Option<Expr>> {
         let Some(condition) = condition else { return Ok(None) };
         let filter = self.expr(condition)?;
-        match filter.any(&|expr| matches!(expr, Expr::Aggregate(..))) {
-            true => Err(SqlError::Plain(
+        if filter.any(&|expr| matches!(expr, Expr::Aggregate(..))) {
+            Err(SqlError::Plain(
                 "An aggregate function is not allowed in the WHERE clause.".to_owned(),
-            )),
-            false => Ok(Some(filter)),
+            ))
+        } else {
+            Ok(Some(filter))
         }
     }
 

@@ -1,10 +1,14 @@
 //! Questions about strings: containment, equality, positions, length.
 //!
 //! Comparisons are of code points. Ignoring case compares both sides after simple case folding,
-//! character by character. Positions count UTF-16 units (see [`super::units`]).
+//! character by character. Positions count UTF-16 units (see [`units`]).
+
+pub(super) mod build;
+pub(super) mod part;
+mod units;
 
 use super::arguments::{Arguments, count, int};
-use super::{room, units};
+use super::room;
 use crate::cell::Cell;
 use crate::scope::Scope;
 use partita_model::Result;
@@ -12,9 +16,10 @@ use partita_model::Result;
 /// `f(text, part [, ignore_case])`
 fn test<'a>(arguments: &Arguments<'a>, holds: fn(&str, &str) -> bool) -> Option<Cell<'a>> {
     let (text, part) = (arguments.text(0)?, arguments.text(1)?);
-    Some(Cell::Bool(match arguments.flag(2)? {
-        true => holds(&folded(text), &folded(part)),
-        false => holds(text, part),
+    Some(Cell::Bool(if arguments.flag(2)? {
+        holds(&folded(text), &folded(part))
+    } else {
+        holds(text, part)
     }))
 }
 
@@ -91,14 +96,15 @@ fn decide<'a>(
 /// `INDEX_OF(text, part [, start])`: -1 if there is none.
 pub(super) fn index_of<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let (text, part) = (arguments.text(0)?, arguments.text(1)?);
-    let start = match arguments.is_written(2) {
-        true => usize::try_from(arguments.whole(2)?.max(0)).ok()?,
-        false => 0,
+    let start = if arguments.is_written(2) {
+        usize::try_from(arguments.whole(2)?.max(0)).ok()?
+    } else {
+        0
     };
     if start > units::length(text) {
         return Some(int(-1));
     }
-    let place = units::place(text, start);
+    let place = units::byte_position(text, start);
     // No string begins with half of a pair: a position inside one begins with the next character.
     let from = place.byte + if place.is_inside { char::MAX.len_utf8() } else { 0 };
     let found = text.get(from..)?.find(part);
@@ -108,12 +114,13 @@ pub(super) fn index_of<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
 /// `LASTINDEXOF(text, part [, start])`: the last one that ends at or before `start`.
 pub(super) fn last_index_of<'a>(arguments: &mut Arguments<'a>) -> Option<Cell<'a>> {
     let (text, part) = (arguments.text(0)?, arguments.text(1)?);
-    let end = match arguments.is_written(2) {
-        true => match usize::try_from(arguments.whole(2)?.saturating_add(1)) {
-            Ok(end) => units::place(text, end).byte,
+    let end = if arguments.is_written(2) {
+        match usize::try_from(arguments.whole(2)?.saturating_add(1)) {
+            Ok(end) => units::byte_position(text, end).byte,
             Err(_) => return Some(int(-1)),
-        },
-        false => text.len(),
+        }
+    } else {
+        text.len()
     };
     Some(position(text, text.get(..end)?.rfind(part)))
 }
@@ -140,17 +147,15 @@ fn folded(text: &str) -> String {
             single(capital, capital.to_lowercase())
         }
     };
-    match text.is_ascii() {
-        true => text.to_ascii_lowercase(),
-        false => text.chars().map(fold).collect(),
-    }
+    if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().map(fold).collect() }
 }
 
 /// Character by character, as the service maps case: what has no single counterpart stays.
 pub(super) fn lower(text: &str) -> String {
-    match text.is_ascii() {
-        true => text.to_ascii_lowercase(),
-        false => text.chars().map(|c| single(c, c.to_lowercase())).collect(),
+    if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        text.chars().map(|c| single(c, c.to_lowercase())).collect()
     }
 }
 
