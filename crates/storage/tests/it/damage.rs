@@ -272,6 +272,28 @@ fn a_damaged_table_is_told_by_the_check_and_by_the_start() {
 }
 
 #[test]
+fn files_that_cannot_be_read_are_told_one_by_one() {
+    let dir = unflushed();
+    open(dir.path()).close().unwrap();
+    let others = [dir.path().join("lane-0/LANE"), journal(dir.path())];
+    for path in [table_of_items(dir.path())].iter().chain(&others) {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    }
+    let problems = check(dir.path()).unwrap().problems;
+    let told = |path: &Path| {
+        let name = path.display().to_string();
+        problems.iter().filter(|problem| problem.contains(&name)).count()
+    };
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.contains("cannot read ")), "{problems:?}");
+    let tables = dir.path().join("lane-0/keyspaces/1/tables");
+    assert_eq!([&others[0], &others[1], &tables].map(|path| told(path)), [1, 1, 1], "{problems:?}");
+    let error = reopen(dir.path()).err().unwrap();
+    assert!(matches!(error, StorageError::Io(_)), "{error}");
+}
+
+#[test]
 fn a_table_that_is_damaged_later_is_told_by_reads() {
     let dir = unflushed();
     open(dir.path()).close().unwrap();
