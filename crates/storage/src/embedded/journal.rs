@@ -23,15 +23,20 @@
 //! for ever. If nothing follows it and the mark does not say that it was acknowledged, it is such a
 //! write and is cut off ([`Findings::cut`]); else it is damage.
 //!
-//! **An emptied journal.** The engine begins a new journal when one is full and removes the oldest when
-//! all its records are in tables. So of several journals only the newest may hold no group. One that
-//! is alone holds none when it was emptied on purpose ([`clear`]), which is written down beside the
-//! mark ([`Emptied`]), or when it is new.
+//! **An emptied journal.** The engine begins a new journal when one is full and removes the oldest
+//! when all its records are in tables. So of several journals only the newest may hold no group.
+//! One that is alone holds none when it was emptied on purpose ([`clear`]), which is written down
+//! beside the mark ([`Emptied`]), or when it is new.
+//!
+//! **After a failed sync** the system may take bytes for written that are not on the disk, and show
+//! them until it needs their memory; a later sync of the same file then succeeds. So who opens the
+//! store again in the same process writes what can be read into a new file
+//! ([`Findings::write_anew`]).
 //!
 //! This knows a private format of the engine, whose version is pinned for that and other reasons.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -64,6 +69,8 @@ pub(super) struct Findings {
     /// The number of the newest journal, and whether it holds a group.
     newest: u64,
     is_newest_in_use: bool,
+    /// Where the groups of the newest journal end.
+    newest_end: Option<(PathBuf, u64)>,
     /// Older journals without a group.
     hollow: Vec<PathBuf>,
 }
@@ -80,6 +87,7 @@ pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings
             findings.hollow.push(older);
         }
         (findings.newest, findings.is_newest_in_use) = (number, false);
+        findings.newest_end = Some((path.clone(), 0));
         let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, file);
         let mut walk = Walk { reader, position: 0, expected, sum: Xxh3::new() };
@@ -105,6 +113,7 @@ pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings
                         )));
                     }
                     findings.take(&batch, &path, start)?;
+                    findings.newest_end = Some((path.clone(), walk.position));
                 }
                 Ok(None) => break,
                 Err(error) if is_format(&error) => {
@@ -165,6 +174,16 @@ impl Findings {
             file.sync_all()
         };
         cut().map_err(|error| failed("cut", path, &error))
+    }
+
+    /// Writes the newest journal into a new file and puts that in its place. Older ones were synced
+    /// before a newer one was begun.
+    pub(super) fn write_anew(&self) -> Result<()> {
+        let Some((path, end)) = &self.newest_end else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(*end).read_to_end(&mut bytes));
+        read.map_err(|error| failed("read", path, &error))?;
+        durable::write(path, &bytes)
     }
 
     /// Compares with what was acknowledged. Journals without a group say nothing: all of them may

@@ -96,6 +96,8 @@ pub(super) struct LanePlan<'a> {
     pub(super) is_former: bool,
     /// Of a copy that is only read nothing is merged or tidied up: it may be of much data.
     pub(super) is_copy: bool,
+    /// A write failed since this process opened the lane first.
+    pub(super) has_failed: bool,
     pub(super) cache_bytes: u64,
     /// Memory for changes that are not in tables.
     pub(super) write_bytes_max: Option<u64>,
@@ -133,6 +135,7 @@ impl<'a> LanePlan<'a> {
             owner: manifest.owner(index),
             is_former: manifest.is_former,
             is_copy: true,
+            has_failed: false,
             cache_bytes: 0,
             write_bytes_max: None,
             dropped,
@@ -163,6 +166,9 @@ impl<'a> LanePlan<'a> {
         let kept = self.keep_unreadable(&findings)?;
         findings.cut()?;
         findings.remove_hollow()?;
+        if self.has_failed {
+            findings.write_anew()?;
+        }
         let (database, spaces) = self.open_engine()?;
         let meta = spaces.get(Space::Meta);
         let stored = database.snapshot().get(meta, group_key()).map_err(engine_error)?;

@@ -24,8 +24,8 @@
 //! Slots of the former form lack store and lane; they are read while `STORE` has its former form
 //! ([`super::manifest`]).
 //!
-//! A third place says when the lane's journals may hold no group ([`Emptied`]). It is written before
-//! they are emptied, and where it cannot be read nothing is concluded from it.
+//! A third place says when the lane's journals may hold no group ([`Emptied`]). It is written
+//! before they are emptied, and where it cannot be read nothing is concluded from it.
 //!
 //! ```text
 //! place = "PTEMPT01" · store u64 · lane u64 · journal u64 · group u64 · checksum u64
