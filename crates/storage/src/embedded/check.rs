@@ -41,8 +41,8 @@ pub struct Report {
 /// belongs to a partition of its lane, and is not from the future.
 ///
 /// Nothing in the directory is changed: the engine, which cannot open a database without writing to
-/// it, gets a copy (`copy.rs`), and only if the files are whole. An error means that the
-/// check itself was impossible.
+/// it, gets a copy (`copy.rs`), and only if the files are whole. A file that the system cannot read
+/// is a problem like any other. An error means that the check itself was impossible.
 pub fn check(path: &Path) -> Result<Report> {
     let directory = Directory::lock_for_reading(path)?;
     let settings = EmbeddedSettings::default();
@@ -84,7 +84,9 @@ impl Report {
         for index in (0..manifest.frozen.lanes).filter(|index| directory.lane(*index).is_dir()) {
             match LanePlan::to_read(directory, manifest, index, &dropped).inspect() {
                 Ok(_) => {}
-                Err(StorageError::Corrupt(problem)) => self.problem(problem),
+                Err(StorageError::Corrupt(problem) | StorageError::Io(problem)) => {
+                    self.problem(problem);
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -28,7 +28,7 @@ use super::group::{Changes, Group};
 use super::journal;
 use super::keys::{Family, group_key, lsn_value};
 use super::lane::{Lane, OpenLane};
-use super::mark::Mark;
+use super::mark::{Emptied, Mark};
 use super::merger::{Horizon, Merger};
 use super::pending::{Pending, Sorter};
 use super::queue::{Taken, Task, Work};
@@ -42,6 +42,9 @@ use crate::error::StorageError;
 /// the journal at the next start.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
 const FLUSH_POLL: Duration = Duration::from_millis(2);
+
+/// After so many bytes it is looked whether the engine began a new journal, which has 64 MB.
+const JOURNAL_LOOK_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A write of a group, with its sync, that is worth a trace, and one that is worth a warning.
 const SLOW: Duration = Duration::from_millis(200);
@@ -59,6 +62,8 @@ pub(super) struct Committer {
     counters: Counters,
     mark: Mark,
     group: u64,
+    /// Bytes written since it was last looked which journal is the newest.
+    since_look: u64,
     durability: Durability,
     /// What is to be sorted into the index, and who does that; none in stores of the first formats.
     pending: Option<(Pending, Sorter)>,
@@ -117,6 +122,7 @@ impl Committer {
             counters: Counters::default(),
             mark,
             group,
+            since_look: 0,
             durability,
             pending,
             horizon,
@@ -312,6 +318,7 @@ impl Committer {
             Durability::Relaxed => PersistMode::Buffer,
         };
         self.spaces.let_catch_up(bytes, &self.database, || self.check_engine())?;
+        let journal = self.newest_journal(bytes as u64)?;
         let begun = now();
         batch.durability(Some(mode)).commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());
@@ -321,7 +328,22 @@ impl Committer {
         self.group += 1;
         self.lane.groups.fetch_add(1, Ordering::Relaxed);
         self.lane.buffer_bytes.store(self.database.write_buffer_size(), Ordering::Relaxed);
+        if let Some(journal) = journal {
+            self.mark.note_emptied(Emptied::never(journal))?;
+        }
         if durability == Durability::Sync { self.mark.advance(self.group) } else { Ok(()) }
+    }
+
+    /// The newest journal, now and then, if it is not known yet that it is used: before the write
+    /// that is sure to be in this one or in a later one.
+    fn newest_journal(&mut self, bytes: u64) -> Result<Option<u64>> {
+        self.since_look += bytes;
+        if self.since_look < JOURNAL_LOOK_BYTES {
+            return Ok(None);
+        }
+        self.since_look = 0;
+        let (newest, known) = (journal::newest(&self.path)?, self.mark.emptied());
+        Ok(Some(newest).filter(|newest| known.is_none_or(|known| known.journal < *newest)))
     }
 
     /// Whether the engine still works. Its own threads stop at a failure without a word, and the
@@ -514,6 +536,10 @@ impl Committer {
         self.database.persist(PersistMode::SyncAll).map_err(engine_error)?;
         self.mark.advance(self.group)?;
         self.mark.sync()?;
+        if flushed == Flushed::Wholly {
+            let journal = journal::newest(&self.path)?;
+            self.mark.note_emptied(Emptied { journal, group: self.group })?;
+        }
         Ok(flushed)
     }
 }

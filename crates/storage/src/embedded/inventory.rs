@@ -19,6 +19,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::directory::{Directory, failed};
@@ -43,10 +44,13 @@ const START_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Damage of one kind tends to come in numbers; so many pieces of it are told at a start.
 const TOLD_MAX: usize = 3;
 
-/// How much is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much is read, and what becomes of files that cannot be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Depth {
+    /// What cannot be read ends the start: nobody knows whether it is damaged.
+    #[default]
     Start,
+    /// What cannot be read is told, and the rest is looked at.
     Whole,
 }
 
@@ -57,6 +61,7 @@ pub(super) struct Inventory {
     /// Tables of which every byte was read.
     pub(super) tables_read: usize,
     pub(super) problems: Vec<String>,
+    depth: Depth,
 }
 
 /// Refuses a store that is not complete.
@@ -79,7 +84,7 @@ pub(super) fn verify(directory: &Directory, manifest: &Manifest) -> Result<Inven
 
 /// Compares all files with what was written down.
 pub(super) fn take(directory: &Directory, manifest: &Manifest, depth: Depth) -> Result<Inventory> {
-    let mut inventory = Inventory::default();
+    let mut inventory = Inventory { depth, ..Inventory::default() };
     inventory.look_at_top(directory, manifest)?;
     for (lane, keyspaces) in manifest.lanes.iter().enumerate() {
         let owner = (!manifest.is_former).then(|| manifest.owner(lane));
@@ -91,12 +96,29 @@ pub(super) fn take(directory: &Directory, manifest: &Manifest, depth: Depth) -> 
         inventory.look_at_lane(&path, owner)?;
         let mut known = vec![(ENGINES_OWN_NAME.to_owned(), ENGINES_OWN)];
         known.extend(keyspaces.iter().cloned());
-        inventory.look_at_keyspaces(&path.join("keyspaces"), &known, owner, depth)?;
+        inventory.look_at_keyspaces(&path.join("keyspaces"), &known, owner)?;
     }
     Ok(inventory)
 }
 
 impl Inventory {
+    /// What was read; none where it could not be and that was told.
+    fn readable<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(StorageError::Io(problem)) if self.depth == Depth::Whole => {
+                self.problems.push(problem);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a directory has; nothing where that could not be read and was told.
+    fn list(&mut self, path: &Path) -> Result<Vec<(String, PathBuf)>> {
+        Ok(self.readable(list(path))?.unwrap_or_default())
+    }
+
     fn missing(&mut self, path: &Path) {
         self.problems.push(format!("{} is missing", path.display()));
     }
@@ -108,7 +130,7 @@ impl Inventory {
     /// The files of lanes beside each other. Other files are others' business.
     fn look_at_top(&mut self, directory: &Directory, manifest: &Manifest) -> Result<()> {
         let lanes = manifest.frozen.lanes;
-        for (name, path) in list(directory.path())? {
+        for (name, path) in self.list(directory.path())? {
             let Some(rest) = name.strip_prefix("lane-").filter(|_| !is_draft(&name)) else {
                 continue;
             };
@@ -122,7 +144,8 @@ impl Inventory {
     }
 
     fn look_at_lane(&mut self, lane: &Path, owner: Option<Owner>) -> Result<()> {
-        let files = list(lane)?;
+        // Without them everything would look as if it were missing.
+        let Some(files) = self.readable(list(lane))? else { return Ok(()) };
         let mut journals = BTreeSet::new();
         for (name, path) in &files {
             let journal = name.strip_suffix(journal::SUFFIX).and_then(canonical);
@@ -157,12 +180,11 @@ impl Inventory {
         keyspaces: &Path,
         known: &[(String, u64)],
         owner: Option<Owner>,
-        depth: Depth,
     ) -> Result<()> {
         if !keyspaces.is_dir() {
             return Ok(());
         }
-        for (name, path) in list(keyspaces)? {
+        for (name, path) in self.list(keyspaces)? {
             if !known.iter().any(|(_, number)| number.to_string() == name) {
                 self.foreign(&path);
             }
@@ -181,7 +203,7 @@ impl Inventory {
             self.look_at_keyspace(&path, &mut tables)?;
         }
         self.tables += tables.len();
-        self.read_tables(tables, depth)
+        self.read_tables(tables)
     }
 
     /// Compares a keyspace's files with its list of tables, and adds these to `tables`.
@@ -190,26 +212,27 @@ impl Inventory {
         keyspace: &Path,
         tables: &mut Vec<(u64, Table, PathBuf)>,
     ) -> Result<()> {
-        for (name, path) in list(keyspace)? {
+        for (name, path) in self.list(keyspace)? {
             let is_version = name.strip_prefix('v').and_then(canonical).is_some();
             let is_known = matches!(name.as_str(), "current" | "tables" | KEYSPACE_BADGE);
             if !is_version && !is_known && !is_draft(&name) {
                 self.foreign(&path);
             }
         }
-        let version = match read_version(keyspace)? {
-            Ok(version) => version,
-            Err(problem) => {
+        let version = match self.readable(read_version(keyspace))? {
+            Some(Ok(version)) => version,
+            Some(Err(problem)) => {
                 self.problems.push(problem);
                 return Ok(());
             }
+            None => return Ok(()),
         };
         let directory = keyspace.join("tables");
         if !directory.is_dir() {
             self.missing(&directory);
             return Ok(());
         }
-        for (name, path) in list(&directory)? {
+        for (name, path) in self.list(&directory)? {
             if canonical(&name).is_none() && !name.starts_with("._") && name != ".DS_Store" {
                 self.foreign(&path);
             }
@@ -219,22 +242,24 @@ impl Inventory {
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.len() > 0 => tables.push((metadata.len(), table, path)),
                 Ok(_) => self.problems.push(format!("{} is empty", path.display())),
-                Err(_) => self.missing(&path),
+                Err(error) if error.kind() == ErrorKind::NotFound => self.missing(&path),
+                Err(error) => drop(self.readable::<()>(Err(failed("look at", &path, &error)))?),
             }
         }
         Ok(())
     }
 
-    fn read_tables(&mut self, mut tables: Vec<(u64, Table, PathBuf)>, depth: Depth) -> Result<()> {
+    fn read_tables(&mut self, mut tables: Vec<(u64, Table, PathBuf)>) -> Result<()> {
         tables.sort_by_key(|(bytes, table, _)| (*bytes, table.number));
         let mut read_bytes = 0;
         for (bytes, table, path) in tables {
             read_bytes += bytes;
-            if depth == Depth::Start && read_bytes > START_BYTES_MAX {
+            if self.depth == Depth::Start && read_bytes > START_BYTES_MAX {
                 break;
             }
             self.tables_read += 1;
-            if !table.is_in(&path)? {
+            let is_in = table.is_in(&path);
+            if self.readable(is_in)? == Some(false) {
                 self.problems.push(format!(
                     "{} is damaged, or is not the table that belongs there",
                     path.display()
@@ -251,8 +276,8 @@ impl Inventory {
                 "{} is damaged, or is that of another lane, keyspace or store",
                 path.display()
             )),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.missing(path),
-            Err(error) => return Err(failed("read", path, &error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.missing(path),
+            Err(error) => drop(self.readable::<()>(Err(failed("read", path, &error)))?),
         }
         Ok(())
     }

@@ -23,17 +23,29 @@
 //! for ever. If nothing follows it and the mark does not say that it was acknowledged, it is such a
 //! write and is cut off ([`Findings::cut`]); else it is damage.
 //!
+//! **An emptied journal.** The engine begins a new journal when one is full and removes the oldest
+//! when all its records are in tables. So of several journals only the newest may hold no group.
+//! One that is alone holds none when it was emptied on purpose ([`clear`]), which is written down
+//! beside the mark ([`Emptied`]), or when it is new.
+//!
+//! **After a failed sync** the system may take bytes for written that are not on the disk, and show
+//! them until it needs their memory; a later sync of the same file then succeeds. So who opens the
+//! store again in the same process writes what can be read into a new file
+//! ([`Findings::write_anew`]).
+//!
 //! This knows a private format of the engine, whose version is pinned for that and other reasons.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::directory::failed;
+use super::durable;
 use super::keys::{Family, SYSTEM, group_key, partition_of};
 use super::lane_of;
+use super::mark::Emptied;
 use crate::contract::{PartitionId, Result};
 use crate::error::StorageError;
 
@@ -54,6 +66,13 @@ pub(super) struct Findings {
     /// Where a journal has bytes that are no batch: the torn end of a last write, or damage.
     pub(super) unreadable: Option<(PathBuf, u64)>,
     last_sequence: u64,
+    /// The number of the newest journal, and whether it holds a group.
+    newest: u64,
+    is_newest_in_use: bool,
+    /// Where the groups of the newest journal end.
+    newest_end: Option<(PathBuf, u64)>,
+    /// Older journals without a group.
+    hollow: Vec<PathBuf>,
 }
 
 /// Walks all journals of a lane, oldest first. A gap between groups is an error, and so is a record
@@ -61,8 +80,14 @@ pub(super) struct Findings {
 pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings> {
     let mut findings = Findings::default();
     let expected = Expected { lane, lanes };
+    let mut last: Option<PathBuf> = None;
     let mut wrong_sum: Option<(PathBuf, u64)> = None;
-    for path in journals(path)? {
+    for (number, path) in journals(path)? {
+        if let Some(older) = last.replace(path.clone()).filter(|_| !findings.is_newest_in_use) {
+            findings.hollow.push(older);
+        }
+        (findings.newest, findings.is_newest_in_use) = (number, false);
+        findings.newest_end = Some((path.clone(), 0));
         let file = File::open(&path).map_err(|error| failed("open", &path, &error))?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, file);
         let mut walk = Walk { reader, position: 0, expected, sum: Xxh3::new() };
@@ -88,6 +113,7 @@ pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings
                         )));
                     }
                     findings.take(&batch, &path, start)?;
+                    findings.newest_end = Some((path.clone(), walk.position));
                 }
                 Ok(None) => break,
                 Err(error) if is_format(&error) => {
@@ -130,6 +156,7 @@ impl Findings {
         self.last_group = Some(batch.group);
         self.last_sequence = batch.sequence;
         self.batches += 1;
+        self.is_newest_in_use = true;
         Ok(())
     }
 
@@ -149,13 +176,63 @@ impl Findings {
         cut().map_err(|error| failed("cut", path, &error))
     }
 
+    /// Writes the newest journal into a new file and puts that in its place. Older ones were synced
+    /// before a newer one was begun.
+    pub(super) fn write_anew(&self) -> Result<()> {
+        let Some((path, end)) = &self.newest_end else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(*end).read_to_end(&mut bytes));
+        read.map_err(|error| failed("read", path, &error))?;
+        durable::write(path, &bytes)
+    }
+
     /// Compares with what was acknowledged. Journals without a group say nothing: all of them may
     /// be in the tables already, which the engine must be asked for.
-    pub(super) fn check(&self, acknowledged: u64) -> Result<()> {
-        match self.last_group {
-            Some(last) if last < acknowledged => Err(lost(last, acknowledged, self)),
+    pub(super) fn check(&self, acknowledged: u64, emptied: Option<Emptied>) -> Result<()> {
+        match (self.last_group, self.hollow.first()) {
+            (Some(last), _) if last < acknowledged => Err(lost(last, acknowledged, self)),
+            // Stores from before this was written down kept journals that they had emptied.
+            (Some(_), Some(path)) if emptied.is_some() => Err(StorageError::Corrupt(format!(
+                "{} holds no group, and later journals do: it was emptied, and what was in it may \
+                 be in no table. Put it back, or restore a backup",
+                path.display()
+            ))),
             _ => Ok(()),
         }
+    }
+
+    /// Compares journals without any group with what is written down about that, and with the last
+    /// group that is in the tables.
+    pub(super) fn check_emptied(&self, emptied: Option<Emptied>, group: u64) -> Result<()> {
+        let Some(emptied) = emptied.filter(|_| self.last_group.is_none()) else { return Ok(()) };
+        // The engine began a newer one since that was written down. It may not have been used.
+        if self.newest > emptied.journal || emptied == self.emptied(group) {
+            return Ok(());
+        }
+        Err(StorageError::Corrupt(format!(
+            "journal {}.jnl holds no group, and the tables reach group {group}: it was emptied, and \
+             what was in it may be in no table. Put it back, or restore a backup",
+            self.newest
+        )))
+    }
+
+    /// What is to be written down about journals without a group, where `known` is what is.
+    pub(super) fn next_emptied(&self, known: Option<Emptied>, group: u64) -> Emptied {
+        match known {
+            Some(known) if known.journal >= self.newest => known,
+            _ if self.is_newest_in_use => Emptied::never(self.newest),
+            _ => self.emptied(group),
+        }
+    }
+
+    fn emptied(&self, group: u64) -> Emptied {
+        Emptied { journal: self.newest, group }
+    }
+
+    /// Removes journals without a group that older versions left behind others. If they stayed,
+    /// they would look like damage as soon as the newest is written to.
+    pub(super) fn remove_hollow(&self) -> Result<()> {
+        self.hollow.iter().try_for_each(|path| durable::remove(path))
     }
 }
 
@@ -171,22 +248,28 @@ pub(super) fn lost(recovered: u64, acknowledged: u64, findings: &Findings) -> St
 }
 
 /// Empties the journals of a lane whose records are all in tables. Otherwise the engine would read
-/// and skip them at the next start, at more than a microsecond for each record. The files stay: the
-/// engine only restores its sequence numbers where it finds a journal.
+/// and skip them at the next start, at more than a microsecond for each record. The newest stays:
+/// the engine only restores its sequence numbers where it finds a journal.
 pub(super) fn clear(lane: &Path) -> Result<()> {
-    for path in journals(lane)? {
-        let empty = || {
-            let file = OpenOptions::new().write(true).open(&path)?;
-            file.set_len(0)?;
-            file.sync_all()
-        };
-        empty().map_err(|error| failed("empty", &path, &error))?;
-    }
-    Ok(())
+    let mut journals = journals(lane)?;
+    let newest = journals.pop();
+    journals.iter().try_for_each(|(_, path)| durable::remove(path))?;
+    let Some((_, path)) = newest else { return Ok(()) };
+    let empty = || {
+        let file = OpenOptions::new().write(true).open(&path)?;
+        file.set_len(0)?;
+        file.sync_all()
+    };
+    empty().map_err(|error| failed("empty", &path, &error))
 }
 
-/// The journals of a lane in the order in which they were written.
-fn journals(lane: &Path) -> Result<Vec<PathBuf>> {
+/// The number of the newest journal of a lane.
+pub(super) fn newest(lane: &Path) -> Result<u64> {
+    Ok(journals(lane)?.last().map_or(0, |(number, _)| *number))
+}
+
+/// The journals of a lane, with their numbers, in the order in which they were written.
+fn journals(lane: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut journals = Vec::new();
     for entry in fs::read_dir(lane).map_err(|error| failed("list", lane, &error))? {
         let path = entry.map_err(|error| failed("list", lane, &error))?.path();
@@ -196,7 +279,7 @@ fn journals(lane: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     journals.sort();
-    Ok(journals.into_iter().map(|(_, path)| path).collect())
+    Ok(journals)
 }
 
 struct Batch {

@@ -31,7 +31,7 @@ use super::journal::{self, Findings};
 use super::kept::Kept;
 use super::keys::{Family, group_key, number};
 use super::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Keyspaces, Manifest, Owner};
-use super::mark::Mark;
+use super::mark::{Emptied, Mark};
 use super::pending::Pending;
 use super::queue::Queue;
 use super::settings::{self, Frozen, PENDING, keyspace_name};
@@ -96,6 +96,8 @@ pub(super) struct LanePlan<'a> {
     pub(super) is_former: bool,
     /// Of a copy that is only read nothing is merged or tidied up: it may be of much data.
     pub(super) is_copy: bool,
+    /// A write failed since this process opened the lane first.
+    pub(super) has_failed: bool,
     pub(super) cache_bytes: u64,
     /// Memory for changes that are not in tables.
     pub(super) write_bytes_max: Option<u64>,
@@ -133,6 +135,7 @@ impl<'a> LanePlan<'a> {
             owner: manifest.owner(index),
             is_former: manifest.is_former,
             is_copy: true,
+            has_failed: false,
             cache_bytes: 0,
             write_bytes_max: None,
             dropped,
@@ -151,7 +154,8 @@ impl<'a> LanePlan<'a> {
     pub(super) fn create(&self) -> Result<OpenLane> {
         let (database, spaces) = self.open_engine()?;
         self.write_badges(&spaces)?;
-        let mark = Mark::create(&self.mark_path(), self.owner)?;
+        let mut mark = Mark::create(&self.mark_path(), self.owner)?;
+        mark.note_emptied(Emptied { journal: journal::newest(&self.path())?, group: 0 })?;
         self.finish(database, spaces, mark, 0)
     }
 
@@ -161,17 +165,26 @@ impl<'a> LanePlan<'a> {
         let mut mark = Mark::open(&self.mark_path(), self.owner, self.is_former)?;
         let kept = self.keep_unreadable(&findings)?;
         findings.cut()?;
+        findings.remove_hollow()?;
+        if self.has_failed {
+            findings.write_anew()?;
+        }
         let (database, spaces) = self.open_engine()?;
         let meta = spaces.get(Space::Meta);
         let stored = database.snapshot().get(meta, group_key()).map_err(engine_error)?;
         let group = stored.map_or(Ok(0), |value| number(&value))?;
-        if group < mark.group() {
+        let reached = match group < mark.group() {
+            true => Err(journal::lost(group, mark.group(), &findings)),
+            false => findings.check_emptied(mark.emptied(), group),
+        };
+        if let Err(error) = reached {
             drop((spaces, database));
             if let Some(kept) = kept {
                 kept.put_back()?;
             }
-            return Err(journal::lost(group, mark.group(), &findings));
+            return Err(error);
         }
+        mark.note_emptied(findings.next_emptied(mark.emptied(), group))?;
         if let Some(kept) = kept {
             durable::remove(&kept.copy)?;
         }
@@ -213,7 +226,7 @@ impl<'a> LanePlan<'a> {
     pub(super) fn inspect(&self) -> Result<Findings> {
         let acknowledged = Mark::read(&self.mark_path(), self.owner, self.is_former)?;
         let findings = journal::inspect(&self.path(), self.index, self.frozen.lanes)?;
-        findings.check(acknowledged)?;
+        findings.check(acknowledged, Mark::read_emptied(&self.mark_path(), self.owner)?)?;
         Ok(findings)
     }
 

@@ -23,6 +23,13 @@
 //!
 //! Slots of the former form lack store and lane; they are read while `STORE` has its former form
 //! ([`super::manifest`]).
+//!
+//! A third place says when the lane's journals may hold no group ([`Emptied`]). It is written
+//! before they are emptied, and where it cannot be read nothing is concluded from it.
+//!
+//! ```text
+//! place = "PTEMPT01" · store u64 · lane u64 · journal u64 · group u64 · checksum u64
+//! ```
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -37,13 +44,33 @@ use crate::error::StorageError;
 const MAGIC: &[u8; 8] = b"PTMARK02";
 const FORMER_MAGIC: &[u8; 8] = b"PTMARK01";
 
+const EMPTIED_MAGIC: &[u8; 8] = b"PTEMPT01";
+
 /// One slot per disk sector, so that one write cannot damage both.
 const SLOT_STRIDE_BYTES: u64 = 4096;
 
+const EMPTIED_AT_BYTES: u64 = 2 * SLOT_STRIDE_BYTES;
+
 const SLOT_BYTES: usize = 40;
+const EMPTIED_BYTES: usize = 48;
 const FORMER_SLOT_BYTES: usize = 24;
 
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// When journals may hold no group: as long as the newest has this number and the tables reach this
+/// group and none beyond it. What was written since would be in that journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Emptied {
+    pub(super) journal: u64,
+    pub(super) group: u64,
+}
+
+impl Emptied {
+    /// This journal was written to and has not been emptied since.
+    pub(super) fn never(journal: u64) -> Emptied {
+        Emptied { journal, group: u64::MAX }
+    }
+}
 
 /// The mark of one lane, open for writing.
 #[derive(Debug)]
@@ -52,6 +79,7 @@ pub(super) struct Mark {
     file: File,
     owner: Owner,
     group: u64,
+    emptied: Option<Emptied>,
     synced_at: Option<Instant>,
 }
 
@@ -94,7 +122,38 @@ impl Mark {
         let group = Mark::read(path, owner, is_former)?;
         let file = OpenOptions::new().write(true).open(path);
         let file = file.map_err(|error| failed("open", path, &error))?;
-        Ok(Mark { path: path.to_owned(), file, owner, group, synced_at: None })
+        let emptied = Mark::read_emptied(path, owner)?;
+        Ok(Mark { path: path.to_owned(), file, owner, group, emptied, synced_at: None })
+    }
+
+    /// When the journals may hold no group, if that can be read.
+    pub(super) fn read_emptied(path: &Path, owner: Owner) -> Result<Option<Emptied>> {
+        let bytes = std::fs::read(path).map_err(|error| failed("read", path, &error))?;
+        let at = usize::try_from(EMPTIED_AT_BYTES).unwrap_or(usize::MAX);
+        let Some(found) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
+            return Ok(None);
+        };
+        let number =
+            |at: usize| found.get(8 * at..)?.first_chunk().copied().map(u64::from_be_bytes);
+        let emptied = number(3).zip(number(4)).map(|(journal, group)| Emptied { journal, group });
+        Ok(emptied.filter(|emptied| emptied_place(owner, *emptied) == *found))
+    }
+
+    pub(super) fn emptied(&self) -> Option<Emptied> {
+        self.emptied
+    }
+
+    /// Writes down when the journals may hold no group, durably.
+    pub(super) fn note_emptied(&mut self, emptied: Emptied) -> Result<()> {
+        if self.emptied == Some(emptied) {
+            return Ok(());
+        }
+        let place = emptied_place(self.owner, emptied);
+        let written = self.file.seek(SeekFrom::Start(EMPTIED_AT_BYTES));
+        let written = written.and_then(|_| self.file.write_all(&place));
+        written.map_err(|error| failed("write", &self.path, &error))?;
+        self.emptied = Some(emptied);
+        self.sync()
     }
 
     /// Writes all of the mark in the present form.
@@ -147,16 +206,28 @@ struct Slot {
 }
 
 fn slot(owner: Owner, group: u64) -> [u8; SLOT_BYTES] {
-    let numbers = [owner.store, owner.lane as u64, group];
-    let mut slot = [0; SLOT_BYTES];
-    let (head, sum) = slot.split_at_mut(SLOT_BYTES - 8);
-    let (magic, rest) = head.split_at_mut(MAGIC.len());
-    magic.copy_from_slice(MAGIC);
+    with_sum(MAGIC, [owner.store, owner.lane as u64, group])
+}
+
+fn emptied_place(owner: Owner, emptied: Emptied) -> [u8; EMPTIED_BYTES] {
+    let Emptied { journal, group } = emptied;
+    with_sum(EMPTIED_MAGIC, [owner.store, owner.lane as u64, journal, group])
+}
+
+/// A magic, numbers, and the checksum of both.
+fn with_sum<const BYTES: usize, const NUMBERS: usize>(
+    magic: &[u8; 8],
+    numbers: [u64; NUMBERS],
+) -> [u8; BYTES] {
+    let mut place = [0; BYTES];
+    let (head, sum) = place.split_at_mut(BYTES - 8);
+    let (start, rest) = head.split_at_mut(magic.len());
+    start.copy_from_slice(magic);
     for (place, number) in rest.chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_be_bytes());
     }
     sum.copy_from_slice(&checksum(head).to_be_bytes());
-    slot
+    place
 }
 
 fn read_slots(path: &Path) -> Result<[Option<Slot>; 2]> {
@@ -224,6 +295,25 @@ mod tests {
             open(&path).unwrap().advance(group).unwrap();
             assert_eq!(open(&path).unwrap().group(), group);
         }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn when_journals_may_be_empty_is_read_back_and_a_torn_place_says_nothing() {
+        let path = fresh("emptied");
+        assert_eq!(open(&path).unwrap().emptied(), None);
+        for emptied in [Emptied { journal: 0, group: 3 }, Emptied::never(7)] {
+            open(&path).unwrap().note_emptied(emptied).unwrap();
+            open(&path).unwrap().advance(4).unwrap();
+            assert_eq!(open(&path).unwrap().emptied(), Some(emptied));
+        }
+        let other = Mark::read_emptied(&path, Owner { lane: 0, ..OWNER }).unwrap();
+        assert_eq!(other, None);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[2 * 4096 + 20] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(open(&path).unwrap().emptied(), None);
+        assert_eq!(open(&path).unwrap().group(), 4);
         std::fs::remove_file(path).unwrap();
     }
 

@@ -18,6 +18,7 @@
 //! engine knows only roughly; [`Horizon`] knows exactly.
 
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -55,32 +56,22 @@ const NEW_TABLES_OF_INDEX: u8 = 6 * pending::SORT_TABLES;
 /// With so many tables the first level of the index would be very large, were they not smaller.
 const INDEX_TABLE_SHARE: u64 = 3;
 
-/// The largest tables that are made to bring deletions down, in times of the usual size.
-const LARGEST_TABLE_TIMES: u64 = 4;
-
-/// So many tables are merged into one at most.
-const TABLES_OF_A_MERGE: u64 = 12;
-
-/// The level in which everything ends.
-const LAST_LEVEL: usize = 6;
-
 /// A strategy that finds nothing to do: no level is ever large enough.
 pub(super) fn never() -> Leveled {
     Leveled::default().with_l0_threshold(u8::MAX).with_table_target_size(1 << 50)
 }
 
-/// One that brings everything down: levels have the size of one table, so all but the last one
-/// are too large.
+/// One that brings down what is more than a table: levels have the size of one, so all but the last
+/// one are too large.
 fn thorough(table_bytes: u64) -> Leveled {
     let leveled = Leveled::default().with_table_target_size(table_bytes);
     leveled.with_l0_threshold(1).with_level_ratio_policy(vec![1.0])
 }
 
-/// One that brings the first level down that there is, if it has more than so many bytes, in
-/// tables of that size or the largest. None of those below is too large.
-fn down(bytes: u64, table_bytes_max: u64) -> Leveled {
-    let leveled = Leveled::default().with_table_target_size(bytes.min(table_bytes_max));
-    leveled.with_l0_threshold(1).with_level_ratio_policy(vec![1e6])
+/// One that brings down the rest too, from the deepest level on. A level has the size of so many
+/// tables as are merged at once into the first, none, and so is too large as soon as it has any.
+fn to_the_end(table_bytes: u64) -> Leveled {
+    Leveled::default().with_table_target_size(table_bytes).with_l0_threshold(0)
 }
 
 /// The views of a lane that may still be held, the oldest first.
@@ -180,8 +171,8 @@ pub(super) struct Merger {
 struct Place {
     keyspace: Keyspace,
     strategy: Arc<Leveled>,
-    /// The one that brings everything down; see [`Place::ways`].
-    thorough: Arc<Leveled>,
+    /// See [`Place::ways`].
+    on_full_disk: [Arc<Leveled>; 2],
     /// With so many new tables there is a merge to be done.
     new_tables: usize,
     table_bytes: u64,
@@ -272,39 +263,21 @@ impl Place {
         Place {
             keyspace: keyspace.clone(),
             strategy: Arc::new(leveled.with_l0_threshold(new_tables)),
-            thorough: Arc::new(thorough(table_bytes)),
+            on_full_disk: [thorough, to_the_end].map(|way| Arc::new(way(table_bytes))),
             new_tables: usize::from(new_tables),
             table_bytes,
         }
     }
 
-    /// The ways to merge, the best first, and how much each may merge at once.
+    /// The ways to merge, the best first.
     ///
     /// On a full disk what was deleted is worth more than the work: then everything is brought down
-    /// a few tables at a time, to where a deleted record and its deletion meet. The engine brings
-    /// a level down only when it is larger than a table, and a table only onto fifty of its size.
-    /// Deletions are small, and what they delete may lie far apart. So where there is nothing in
-    /// between they go straight to the last level, if they touch few tables of it (which become
-    /// one); and a level that stays where it is goes down as one of tables of another size.
-    fn ways(&self, is_full: bool) -> Vec<(Arc<Leveled>, u64)> {
-        let any = u64::MAX;
-        if !is_full {
-            return vec![(Arc::clone(&self.strategy), any)];
-        }
-        let version = self.keyspace.tree.current_version();
-        let bytes = |level: usize| version.level(level).map_or(0, |level| level.size());
-        let steps = (Arc::clone(&self.thorough), any);
-        match (1..LAST_LEVEL).map(bytes).find(|bytes| *bytes > 0) {
-            Some(first) => {
-                let most = self.table_bytes * LARGEST_TABLE_TIMES;
-                vec![steps, (Arc::new(down(first - first / 8, most)), any)]
-            }
-            None if bytes(LAST_LEVEL) > self.table_bytes => {
-                let few = TABLES_OF_A_MERGE * self.table_bytes;
-                vec![(Arc::new(thorough(bytes(LAST_LEVEL))), few), steps]
-            }
-            None => vec![steps],
-        }
+    /// a few tables at a time, to where a deleted record and its deletion meet. A level that is
+    /// smaller than a table, as deletions are, does not go down for its size, so there is a second
+    /// way for it. Its tables are not smaller either: the engine merges onto fifty of the chosen
+    /// size at most, and what lies below may be many times as large as its deletions.
+    fn ways(&self, is_full: bool) -> &[Arc<Leveled>] {
+        if is_full { &self.on_full_disk } else { slice::from_ref(&self.strategy) }
     }
 
     /// What the next merge would read, and so write at most; nothing if there is none to do. Tables
@@ -441,13 +414,12 @@ impl Worker {
             return Ok(Merged::or_nothing(place.merge(&self.horizon, &place.strategy)?));
         }
         let (mut smallest, mut waits) = (None, false);
-        for (strategy, most) in place.ways(self.disk.level() >= DiskLevel::Full) {
-            let bytes = place.next_bytes(&strategy).filter(|bytes| *bytes <= most);
-            let Some(bytes) = bytes else { continue };
+        for strategy in place.ways(self.disk.level() >= DiskLevel::Full) {
+            let Some(bytes) = place.next_bytes(strategy) else { continue };
             match self.disk.room_to_merge(bytes) {
                 MergeRoom::Enough(_until_it_ends) => {
                     self.note_waiting(place, None);
-                    return Ok(Merged::or_nothing(place.merge(&self.horizon, &strategy)?));
+                    return Ok(Merged::or_nothing(place.merge(&self.horizon, strategy)?));
                 }
                 MergeRoom::Later => waits = true,
                 MergeRoom::TooLittle => {

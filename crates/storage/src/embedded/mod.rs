@@ -482,6 +482,8 @@ impl Partitions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Serve,
+    /// The same, after a write failed in this process.
+    ServeAgain,
     /// It is a copy of one ([`copy`]) that is only read.
     Read,
 }
@@ -517,6 +519,7 @@ fn open_lanes(
         owner: Owner { store: id, lane },
         is_former: known.as_ref().is_some_and(|known| known.is_former),
         is_copy: purpose == Use::Read,
+        has_failed: purpose == Use::ServeAgain,
         cache_bytes: settings.cache_bytes / frozen.lanes as u64,
         write_bytes_max: settings.write_bytes_max.map(|bytes| bytes / frozen.lanes as u64),
         dropped,

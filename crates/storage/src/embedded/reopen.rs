@@ -13,6 +13,10 @@
 //! every step can fail and be tried again; the store stays without views until it has succeeded.
 //! The lock of the directory is kept all the time.
 //!
+//! The failed write may have been a sync. What the system shows of that journal then need not be
+//! on the disk, and a second sync of it proves nothing, so the journal is written into a new file
+//! first (see [`super::journal`]).
+//!
 //! Nothing that was acknowledged is lost by this, which every opening checks against the mark. A
 //! group whose write failed is there as a whole or not at all, and if it is, its LSNs were never
 //! shown before. So what was read before is true of what is read afterwards, and LSNs only grow.
@@ -71,7 +75,7 @@ impl EmbeddedStore {
 
     fn open_lanes_again(&self, running: &mut Running) -> Result<()> {
         let Some(directory) = &running.directory else { return Err(StorageError::Closed) };
-        let (_, lanes) = open_lanes(directory, &self.settings, &self.dropped, Use::Serve)?;
+        let (_, lanes) = open_lanes(directory, &self.settings, &self.dropped, Use::ServeAgain)?;
         self.lanes.iter().for_each(|lane| lane.queue.begin_again());
         self.start(running, lanes)?;
         self.health.check_not_poisoned()

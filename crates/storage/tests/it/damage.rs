@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use partita_model::Lsn;
 use partita_storage::{
@@ -158,6 +160,97 @@ fn a_wrong_checksum_in_the_middle_is_damage_whatever_the_mark_says() {
     assert!(error.contains("0.jnl has a wrong checksum at byte"), "{error}");
 }
 
+/// The same store with its journal in two, as the engine leaves it when one is full.
+fn with_two_journals() -> TempDir {
+    let dir = unflushed();
+    let bytes = fs::read(journal(dir.path())).unwrap();
+    let end = b"FJL\x03";
+    let is_end = |at: &usize| bytes[*at..].starts_with(end);
+    let half = (bytes.len() / 2..bytes.len()).find(is_end).unwrap() + end.len();
+    fs::write(journal(dir.path()), &bytes[..half]).unwrap();
+    fs::write(dir.path().join("lane-0/1.jnl"), &bytes[half..]).unwrap();
+    dir
+}
+
+#[test]
+fn an_emptied_journal_before_others_is_refused() {
+    let sound = with_two_journals();
+    for emptied in [vec![], vec![0; 10_000], vec![7; 10_000]] {
+        let dir = TempDir::new();
+        copy(sound.path(), dir.path());
+        fs::write(journal(dir.path()), &emptied).unwrap();
+        let report = check(dir.path()).unwrap();
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert!(problem.contains("0.jnl holds no group"), "{problem}");
+        let error = reopen(dir.path()).err().unwrap();
+        assert!(matches!(&error, StorageError::Corrupt(text) if text == problem), "{error}");
+        assert_eq!(fs::read(journal(dir.path())).unwrap(), emptied, "nothing is changed");
+    }
+    assert_complete(&reopen(sound.path()).unwrap(), "with both journals");
+}
+
+#[test]
+fn an_end_leaves_the_newest_journal_and_empty() {
+    let dir = with_two_journals();
+    for _ in 0..2 {
+        let store = open(dir.path());
+        assert_complete(&store, "with the newest journal");
+        store.close().unwrap();
+        assert!(!journal(dir.path()).exists());
+        assert_eq!(fs::read(dir.path().join("lane-0/1.jnl")).unwrap(), vec![]);
+    }
+}
+
+#[test]
+fn empty_journals_of_earlier_versions_are_taken_away() {
+    let dir = with_two_journals();
+    open(dir.path()).close().unwrap();
+    // They left all journals behind, and did not write down that they had emptied them.
+    fs::write(journal(dir.path()), b"").unwrap();
+    let mark = dir.path().join("lane-0.mark");
+    let bytes = fs::read(&mark).unwrap();
+    fs::write(mark, &bytes[..8192]).unwrap();
+    assert_eq!(check(dir.path()).unwrap().problems, Vec::<String>::new());
+    for _ in 0..2 {
+        assert_complete(&reopen(dir.path()).unwrap(), "after an end of an earlier version");
+        assert!(!journal(dir.path()).exists());
+    }
+}
+
+#[test]
+fn the_only_journal_emptied_is_refused_also_where_the_last_group_is_in_a_table() {
+    let dir = TempDir::new();
+    let settings = EmbeddedSettings { memtable_bytes: Some(64 * 1024), ..lanes(1) };
+    let store = EmbeddedStore::open(dir.path(), settings).unwrap();
+    store.create_partitions(&[P], Lsn(0)).unwrap();
+    let mut item = Batch::new();
+    item.put(Space::Items, vec![1], vec![1]);
+    store.submit(P, item).wait().unwrap();
+    // The buffer that has the group's number is full, that of the item is not.
+    let mut filler = Batch::new();
+    filler.put(Space::Meta, vec![1], vec![1; 20_000]);
+    store.submit(P, filler).wait().unwrap();
+    let flushed = dir.path().join("lane-0/keyspaces/4/tables");
+    while fs::read_dir(&flushed).unwrap().next().is_none() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(store);
+    let bytes = used(&journal(dir.path()));
+    for emptied in [vec![], vec![0; 10_000]] {
+        fs::write(journal(dir.path()), &emptied).unwrap();
+        let report = check(dir.path()).unwrap();
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        for _ in 0..2 {
+            let error = reopen(dir.path()).err().unwrap();
+            assert!(matches!(error, StorageError::Corrupt(_)), "{error}");
+        }
+    }
+    fs::write(journal(dir.path()), bytes).unwrap();
+    let store = reopen(dir.path()).unwrap();
+    let snapshot = store.snapshot(P).unwrap();
+    assert!(snapshot.get(Space::Items, &[1]).unwrap().is_some());
+}
+
 #[test]
 fn a_lost_mark_is_refused() {
     let dir = unflushed();
@@ -176,6 +269,28 @@ fn a_damaged_table_is_told_by_the_check_and_by_the_start() {
     assert!(problem.starts_with(&format!("{} is damaged", table.display())), "{problem}");
     let error = reopen(dir.path()).err().unwrap();
     assert!(matches!(&error, StorageError::Corrupt(text) if text.contains(problem)), "{error}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_told_one_by_one() {
+    let dir = unflushed();
+    open(dir.path()).close().unwrap();
+    let others = [dir.path().join("lane-0/LANE"), journal(dir.path())];
+    for path in [table_of_items(dir.path())].iter().chain(&others) {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    }
+    let problems = check(dir.path()).unwrap().problems;
+    let told = |path: &Path| {
+        let name = path.display().to_string();
+        problems.iter().filter(|problem| problem.contains(&name)).count()
+    };
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.contains("cannot read ")), "{problems:?}");
+    let tables = dir.path().join("lane-0/keyspaces/1/tables");
+    assert_eq!([&others[0], &others[1], &tables].map(|path| told(path)), [1, 1, 1], "{problems:?}");
+    let error = reopen(dir.path()).err().unwrap();
+    assert!(matches!(error, StorageError::Io(_)), "{error}");
 }
 
 #[test]
