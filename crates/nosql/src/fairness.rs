@@ -7,10 +7,23 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use partita_engine::{Access, Op};
-use partita_gateway::Share;
+use partita_gateway::{Origin, Share};
+
+/// Whose it is, and with queries which one: those that differ in values only are likely to take as
+/// long as each other, over as much.
+pub(crate) fn origin(access: &Access, op: &Op) -> Origin {
+    let kind = match op {
+        Op::Query { query, .. } => {
+            let over = std::mem::discriminant(&query.scope);
+            Some(hash(&(over, query.shape().collect::<Vec<u8>>())))
+        }
+        _ => None,
+    };
+    Origin { share: share(access, op), kind }
+}
 
 /// Whose it is, and what it works on.
-pub(crate) fn share(access: &Access, op: &Op) -> Share {
+fn share(access: &Access, op: &Op) -> Share {
     let container = match op {
         Op::Query { container, .. }
         | Op::ListItems { container, .. }

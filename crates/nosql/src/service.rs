@@ -20,8 +20,8 @@ use partita_engine::{
 };
 use partita_gateway::auth::{AuthError, Issuer as KeyIssuer, shown_token};
 use partita_gateway::{
-    Admission, Answer, AnswerMemory, Delivery, Door, Figures, IfLeft, JobLength, Lines, Pending,
-    Pool, PoolError, Refusal, Request, Response, Share, Shutdown, Task, Telemetry,
+    Admission, Answer, AnswerMemory, Delivery, Door, Figures, IfLeft, JobLength, Lines, Origin,
+    Pending, Pool, PoolError, Refusal, Request, Response, Shutdown, Task, Telemetry,
 };
 use partita_model::{Charge, Clock, Consistency, Entropy, Error, ErrorKind};
 
@@ -525,9 +525,9 @@ impl Service {
             },
             Runs::Scripts => JobLength::Waiting,
         };
-        let share = fairness::share(&context.access, &op);
+        let origin = fairness::origin(&context.access, &op);
         if request::if_left(&op) == IfLeft::Cancel {
-            return self.execute_supervised(op, context, (length, share)).await;
+            return self.execute_supervised(op, context, (length, origin)).await;
         }
         // Who runs a script waits for its turn before it takes a thread.
         let turn = self.database.turn(&op, &context).await?;
@@ -536,7 +536,7 @@ impl Service {
             let _turn = turn;
             block_on(database.execute(op, &context))
         };
-        self.pool.run(length, share, work).await.map_err(refused)
+        self.pool.run(length, origin, work).await.map_err(refused)
     }
 
     /// The same for what may take long, and ends when its client is gone.
@@ -544,7 +544,7 @@ impl Service {
         &self,
         op: Op,
         mut context: Context,
-        (length, share): (JobLength, Share),
+        (length, origin): (JobLength, Origin),
     ) -> Result<Reply, Error> {
         let (database, telemetry) = (Arc::clone(&self.database), Arc::clone(&self.telemetry));
         let queued = self.telemetry.query_queued();
@@ -555,7 +555,7 @@ impl Service {
             context.supervisor = Some(Arc::new(Supervised(Arc::clone(task))));
             block_on(database.execute(op, &context))
         };
-        let reply = self.pool.run(length, share, work).await.map_err(refused);
+        let reply = self.pool.run(length, origin, work).await.map_err(refused);
         left.0 = None;
         reply
     }
@@ -563,7 +563,7 @@ impl Service {
     /// Prepares in the pool, and waits for the commit here: a thread of the pool that waits for the
     /// disk, or for the end of a split, is missing there.
     async fn begin_in_pool(&self, op: Op, context: Context) -> Result<Reply, Error> {
-        let share = fairness::share(&context.access, &op);
+        let origin = fairness::origin(&context.access, &op);
         let database = Arc::clone(&self.database);
         let mut running = Box::pin(async move { database.execute(op, &context).await });
         let begin = move |_: &Arc<Task>| match running
@@ -573,7 +573,7 @@ impl Service {
             Poll::Ready(reply) => ControlFlow::Break(reply),
             Poll::Pending => ControlFlow::Continue(running),
         };
-        match self.pool.run(JobLength::Brief, share, begin).await.map_err(refused)? {
+        match self.pool.run(JobLength::Brief, origin, begin).await.map_err(refused)? {
             ControlFlow::Break(reply) => Ok(reply),
             ControlFlow::Continue(running) => Ok(running.await),
         }

@@ -38,6 +38,7 @@ mod metrics;
 mod outgoing;
 mod script_worker;
 mod serve;
+mod standing;
 mod system;
 mod trust;
 mod trust_guide;

@@ -9,12 +9,12 @@ use std::{env, thread};
 
 use partita_engine::ScriptRuntime;
 use partita_script::{Courtesy, Limits, WorkerCommand, Workers};
-use rustix::process::{getpid, nice, setpriority_process};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::process::{getpid, setpriority_process};
 
 use crate::args::ScriptWorkerArgs;
 use crate::failure::Failure;
 use crate::memory::ScriptMemory;
+use crate::standing;
 use crate::system::{SystemClock, SystemEntropy};
 
 /// The command that starts a worker.
@@ -27,10 +27,6 @@ const WORKERS_MIN: usize = 4;
 /// How far a worker's thread stands back that has computed for long, where the system knows nothing
 /// lower.
 const NICENESS: i32 = 19;
-
-/// How far a thread of the server does that has worked for a script for long. Not as far: it may
-/// hold what others wait for.
-const HOST_NICENESS: i32 = 10;
 
 /// Runs scripts for the server at the other end of standard input and output.
 pub(crate) fn run(clock: SystemClock, args: &ScriptWorkerArgs) -> Result<(), Failure> {
@@ -66,9 +62,7 @@ impl StandingBack {
 
 impl Courtesy for StandingBack {
     fn processor_nanos(&self) -> u64 {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
-        u64::try_from(nanos).unwrap_or(0)
+        standing::process_nanos()
     }
 
     /// As far as the system lets it. What cannot be had is no fault of the script.
@@ -76,14 +70,7 @@ impl Courtesy for StandingBack {
         // In Linux this is the priority of one thread, the process' first.
         let _ = setpriority_process(Some(getpid()), NICENESS);
         #[cfg(target_os = "linux")]
-        {
-            use thread_priority::{
-                NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-            };
-            let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-            let set = thread_priority::set_thread_priority_and_policy;
-            let _ = set(self.thread, ThreadPriority::Min, idle);
-        }
+        standing::last_of(self.thread);
     }
 }
 
@@ -103,13 +90,9 @@ pub(crate) fn runtime(
         .map_err(|error| Failure::other(format!("this program does not find itself: {error}")))?;
     let heap = format!("--heap-bytes={}", memory.heap_bytes);
     let command = WorkerCommand { program, arguments: vec![COMMAND.into(), heap.into()] };
-    // In Linux this is the priority of the calling thread; elsewhere it is the whole server's.
-    let stand_back = || {
-        if cfg!(target_os = "linux") {
-            let _ = nice(HOST_NICENESS);
-        }
-    };
-    Ok(Arc::new(Workers::new(command, memory.workers, Arc::new(clock), stand_back)))
+    // Not as far as the worker: it may hold what others wait for.
+    let workers = Workers::new(command, memory.workers, Arc::new(clock), standing::back);
+    Ok(Arc::new(workers))
 }
 
 /// The program that is running, also when its file was replaced by a newer one since: the two would

@@ -15,13 +15,12 @@ use std::time::Duration;
 
 use partita_engine::{Database, ThroughputMode};
 use partita_gateway::{
-    Certificate, Pool, Reloads, Server, ServiceStatus, Services, Shutdown, Signals, Telemetry,
-    start_logging,
+    Certificate, Courtesy, Pool, Reloads, Server, ServiceStatus, Services, Shutdown, Signals,
+    Telemetry, start_logging,
 };
 use partita_model::{Clock, Entropy, MemoryFigures, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
-use rustix::process::nice;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::access::renewal;
@@ -37,6 +36,7 @@ use crate::maintainer::Maintainer;
 use crate::memory::MemoryPlan;
 use crate::metrics;
 use crate::script_worker;
+use crate::standing;
 use crate::system::{SystemClock, SystemEntropy};
 use crate::trust::{PrimaryKey, TrustSource};
 
@@ -45,10 +45,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Jobs that may wait for each thread of the pool; one client alone has a third of them. More than
 /// that would wait for seconds.
 const JOBS_PER_THREAD: usize = 768;
-
-/// How far a thread stands back whose query takes long. Not as far as it could: it may hold what
-/// others wait for.
-const LONG_JOB_NICENESS: i32 = 10;
 
 /// Runs the server until it is told to stop.
 pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure> {
@@ -200,13 +196,12 @@ fn serve(
 }
 
 fn pool(threads: usize) -> Result<Pool, Failure> {
-    // In Linux this is the priority of the calling thread; elsewhere it is the whole server's.
-    let stand_back = || {
-        if cfg!(target_os = "linux") {
-            let _ = nice(LONG_JOB_NICENESS);
-        }
+    let courtesy = Courtesy {
+        processor_nanos: standing::thread_nanos,
+        stand_back: standing::back,
+        stand_last: standing::last,
     };
-    Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, stand_back)
+    Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, courtesy)
         .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))
 }
 

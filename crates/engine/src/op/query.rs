@@ -25,6 +25,23 @@ pub struct QueryRequest {
 }
 
 impl QueryRequest {
+    /// The bytes of the text without its literals: those of queries that differ in values only are
+    /// the same.
+    pub fn shape(&self) -> impl Iterator<Item = u8> + '_ {
+        let mut quote = None;
+        self.text.bytes().filter(move |byte| match quote {
+            Some(open) => {
+                quote = Some(open).filter(|open| open != byte);
+                false
+            }
+            None if byte.is_ascii_digit() => false,
+            None => {
+                quote = matches!(byte, b'"' | b'\'').then_some(*byte);
+                true
+            }
+        })
+    }
+
     /// A query over everything that the server answers whole and explains, without parameters.
     pub fn new(text: impl Into<String>) -> QueryRequest {
         QueryRequest {

@@ -237,21 +237,9 @@ impl History {
     }
 
     fn shape(&self, container: &ContainerPath, query: &QueryRequest) -> &Shape {
-        let mut quote = None;
-        let no_literal = query.text.bytes().filter(|byte| match quote {
-            Some(open) => {
-                quote = Some(open).filter(|open| open != byte);
-                false
-            }
-            None if byte.is_ascii_digit() => false,
-            None => {
-                quote = matches!(byte, b'"' | b'\'').then_some(*byte);
-                true
-            }
-        });
         let names = container.database.bytes().chain(container.container.bytes());
         // FNV-1a.
-        let hash = names.chain(no_literal).fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+        let hash = names.chain(query.shape()).fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         });
         // The remainder is below the number of shapes.

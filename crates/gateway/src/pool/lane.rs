@@ -4,14 +4,20 @@
 //! has *permits*, one for each processor. A job that takes long stands aside now and then
 //! ([`Task::step_aside`]): if others wait it hands its permit on and waits for its next turn
 //! (`turns.rs`), with all that it has on its stack. So a short job waits for milliseconds behind
-//! any number of long ones. Its thread also stands behind the other threads from then on, as
-//! far as the system lets it, and ends with its job: a thread that has stood back cannot come
-//! forward again.
+//! any number of long ones. Its thread also stands behind the other threads from then on, and
+//! behind everybody while its credential has more long jobs than there are permits, as far as the
+//! system lets it. It ends with its job: a thread that has stood back cannot come forward again.
 //!
 //! Threads are few as well. A share begins another job only while more threads are free than it and
 //! its credential have jobs begun already, each counted: one has a third of them at most, a
 //! credential with any number of containers half of them, and there is always room for one who
 //! comes new. The same goes for places in the queue.
+//!
+//! A quarter of the threads is not free for jobs that are expected to take long (`kinds.rs`), and
+//! half of that quarter not for those of which nobody knows. So the short jobs of a credential are
+//! begun although its long ones have all that such may have. Jobs that nobody knows can become long
+//! while they have a thread; they then keep it from others of their share that are unknown, not
+//! from those that are known to be short.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -23,13 +29,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::PoolError;
-use super::turns::{SHORT_NANOS, Share, Turns};
+use super::kinds::{Expected, Origin};
+use super::turns::{NEW_NANOS, SHORT_NANOS, Share, Turns};
+use super::{Courtesy, PoolError};
 
 /// Until it may be asked to hand its permit on, a job runs for so long …
 const SLICE: Duration = Duration::from_millis(5);
 /// … and one that has run for long for so long.
 const LONG_SLICE: Duration = Duration::from_millis(2);
+
+/// One thread in so many is not for jobs that are expected to take long …
+const NOT_FOR_LONG: usize = 4;
+/// … and one in so many not for those of which nobody knows.
+const NOT_FOR_UNKNOWN: usize = 8;
 
 /// What a job does. It catches its own panics.
 pub(super) type Work = Box<dyn FnOnce(&Arc<Task>) + Send>;
@@ -41,8 +53,18 @@ pub(super) struct Size {
     pub(super) permits: usize,
     pub(super) threads_max: usize,
     pub(super) jobs_max: usize,
-    /// Has the calling thread stand behind others.
-    pub(super) stand_back: fn(),
+    pub(super) courtesy: Courtesy,
+}
+
+impl Size {
+    /// Threads that are there for shorter jobs than this one is expected to be.
+    fn kept_from(&self, expected: Expected) -> usize {
+        match expected {
+            Expected::Short => 0,
+            Expected::Unknown => self.threads_max / NOT_FOR_UNKNOWN,
+            Expected::Long => self.threads_max / NOT_FOR_LONG,
+        }
+    }
 }
 
 /// Jobs of one length. See the module's text.
@@ -70,6 +92,8 @@ struct State {
     running: usize,
     begun: usize,
     begun_by: Counts,
+    /// Begun, and long.
+    long_by: Counts,
     threads: usize,
     idle: usize,
     /// The system has no more threads than there are.
@@ -81,6 +105,8 @@ struct State {
 struct Job {
     task: Arc<Task>,
     work: Work,
+    /// It is a part of its task that another thread does.
+    helps: bool,
 }
 
 struct Parked {
@@ -94,16 +120,39 @@ struct Parked {
 pub struct Task {
     lane: Arc<Lane>,
     id: u64,
-    share: Share,
+    origin: Origin,
+    /// For so long it had a permit, or several.
     used_nanos: AtomicU64,
+    /// So much of it on a processor.
+    processor_nanos: AtomicU64,
+    is_long: AtomicBool,
+    /// Nobody knew its kind when it was begun.
+    is_unknown: AtomicBool,
+    /// Its credential has more long jobs than there are permits.
+    is_crowded: AtomicBool,
+    has_ended: AtomicBool,
     cancelled: AtomicBool,
 }
 
+/// Where a thread stands among all others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stance {
+    AsAll,
+    Back,
+    Last,
+}
+
+/// Since when a thread has a permit.
+#[derive(Clone, Copy)]
+struct Permitted {
+    since: Instant,
+    /// The processor time that the thread had had by then.
+    processor_nanos: u64,
+}
+
 thread_local! {
-    /// Since when this thread has a permit.
-    static PERMITTED: Cell<Option<Instant>> = const { Cell::new(None) };
-    /// It stands behind others.
-    static HAS_STOOD_BACK: Cell<bool> = const { Cell::new(false) };
+    static PERMITTED: Cell<Option<Permitted>> = const { Cell::new(None) };
+    static STANCE: Cell<Stance> = const { Cell::new(Stance::AsAll) };
 }
 
 #[allow(clippy::disallowed_methods, reason = "threads share processors by the real clock")]
@@ -134,29 +183,39 @@ impl Lane {
     }
 
     /// Puts a job into the queue.
-    pub(super) fn push(self: &Arc<Lane>, share: Share, work: Work) -> Result<Arc<Task>, PoolError> {
+    pub(super) fn push(
+        self: &Arc<Lane>,
+        origin: Origin,
+        work: Work,
+    ) -> Result<Arc<Task>, PoolError> {
         let mut state = self.lock();
+        let share = origin.share;
         let room = self.size.jobs_max.saturating_sub(state.queued.len());
         if !state.queued_by.leave_room(share, room) {
             return Err(PoolError::Full { jobs_max: self.size.jobs_max });
         }
-        let task = self.task(&mut state, share);
-        let job = Job { task: Arc::clone(&task), work };
+        let task = self.task(&mut state, origin);
+        let job = Job { task: Arc::clone(&task), work, helps: false };
         state.queued.insert(task.id, job);
         state.queued_by.more(share);
-        state.turns.wait(task.id, share, 0, false);
+        state.turns.wait(task.id, origin, 0, false);
         self.dispatch(&mut state);
         Ok(task)
     }
 
-    fn task(self: &Arc<Lane>, state: &mut State, share: Share) -> Arc<Task> {
+    fn task(self: &Arc<Lane>, state: &mut State, origin: Origin) -> Arc<Task> {
         state.next_id += 1;
-        state.turns.enter(share);
+        state.turns.enter(origin.share);
         Arc::new(Task {
             lane: Arc::clone(self),
             id: state.next_id,
-            share,
+            origin,
             used_nanos: AtomicU64::new(0),
+            processor_nanos: AtomicU64::new(0),
+            is_long: AtomicBool::new(false),
+            is_unknown: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
         })
     }
@@ -181,19 +240,28 @@ impl Lane {
         while state.running < self.size.permits && state.turns.len() > 0 {
             let has_thread = state.idle > state.ready.len() || self.start_thread(state).is_ok();
             let State { turns, parked, begun_by, begun, .. } = &mut *state;
+            let size = &self.size;
             let free = self.size.threads_max.saturating_sub(*begun);
             let is_shared = self.size.threads_max > self.size.permits;
-            let may_begin = |share: Share| {
-                has_thread && if is_shared { begun_by.leave_room(share, free) } else { free > 0 }
+            let may_begin = |share: Share, expected: Expected| match is_shared {
+                true => begun_by.leave_room(share, free.saturating_sub(size.kept_from(expected))),
+                false => free > 0,
             };
-            let next = turns.next(|id, share| parked.contains_key(&id) || may_begin(share));
+            let next = turns.next(|id, share, expected| {
+                parked.contains_key(&id) || (has_thread && may_begin(share, expected))
+            });
             let Some(id) = next else { break };
             state.running += 1;
             if let Some(parked) = state.parked.remove(&id) {
                 parked.is_due.store(true, Ordering::Relaxed);
                 parked.turn.notify_one();
             } else if let Some(job) = state.queued.remove(&id) {
-                state.queued_by.less(job.task.share);
+                state.queued_by.less(job.task.share());
+                match state.turns.expected(job.task.origin) {
+                    Expected::Short => {}
+                    Expected::Unknown => job.task.is_unknown.store(true, Ordering::Relaxed),
+                    Expected::Long => self.count_as_long(state, &job.task),
+                }
                 self.begin(state, job);
             }
         }
@@ -203,9 +271,26 @@ impl Lane {
     /// Gives a job, which has a permit, to a thread.
     fn begin(&self, state: &mut State, job: Job) {
         state.begun += 1;
-        state.begun_by.more(job.task.share);
+        state.begun_by.more(job.task.share());
         state.ready.push_back(job);
         self.work.notify_one();
+    }
+
+    /// A job is long from now on, in its beginning or while it runs.
+    fn count_as_long(&self, state: &mut State, task: &Task) {
+        if !task.has_ended.load(Ordering::Relaxed) && !task.is_long.swap(true, Ordering::Relaxed) {
+            state.long_by.more(task.share());
+            self.look_at_crowd(state, task);
+        }
+    }
+
+    fn look_at_crowd(&self, state: &State, task: &Task) {
+        let is_crowded = state.long_by.of_credential(task.share()) > self.size.permits;
+        task.is_crowded.store(is_crowded, Ordering::Relaxed);
+    }
+
+    fn permitted(&self) -> Permitted {
+        Permitted { since: now(), processor_nanos: (self.size.courtesy.processor_nanos)() }
     }
 
     /// One more thread, if there may be one.
@@ -227,14 +312,14 @@ impl Lane {
     fn work(self: &Arc<Lane>) {
         let mut state = self.lock();
         loop {
-            if let Some(Job { task, work }) = state.ready.pop_front() {
+            if let Some(Job { task, work, helps }) = state.ready.pop_front() {
                 state.idle -= 1;
                 drop(state);
-                PERMITTED.set(Some(now()));
+                PERMITTED.set(Some(self.permitted()));
                 work(&task);
                 state = self.lock();
-                self.finish(&mut state, &task);
-                if HAS_STOOD_BACK.get() {
+                self.finish(&mut state, &task, helps);
+                if STANCE.get() > Stance::AsAll {
                     break;
                 }
                 state.idle += 1;
@@ -256,11 +341,22 @@ impl Lane {
         self.ended.notify_all();
     }
 
-    fn finish(&self, state: &mut State, task: &Task) {
+    fn finish(&self, state: &mut State, task: &Task, helps: bool) {
         self.take_permit(state, task);
-        state.turns.leave(task.share);
+        if !helps {
+            task.has_ended.store(true, Ordering::Relaxed);
+            let is_long = task.processor_nanos.load(Ordering::Relaxed) >= SHORT_NANOS;
+            // What was cut off while it was short might have become long.
+            if is_long || !task.is_cancelled() {
+                state.turns.note(task.origin, is_long);
+            }
+            if task.is_long.load(Ordering::Relaxed) {
+                state.long_by.less(task.share());
+            }
+        }
+        state.turns.leave(task.share());
         state.begun -= 1;
-        state.begun_by.less(task.share);
+        state.begun_by.less(task.share());
         if state.closed {
             self.work.notify_all();
         }
@@ -268,10 +364,13 @@ impl Lane {
 
     /// Takes this thread's permit back, and notes what it did with it.
     fn take_permit(&self, state: &mut State, task: &Task) {
-        let nanos = PERMITTED.take().map_or(0, |since| now().duration_since(since).as_nanos());
+        let Some(permitted) = PERMITTED.take() else { return };
+        let nanos = now().duration_since(permitted.since).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         task.used_nanos.fetch_add(nanos, Ordering::Relaxed);
-        state.turns.charge(task.share, nanos);
+        let had = task.processor_nanos_with(&permitted);
+        task.processor_nanos.store(had, Ordering::Relaxed);
+        state.turns.charge(task.share(), nanos);
         state.running -= 1;
     }
 
@@ -283,12 +382,14 @@ impl Lane {
             Arc::new(Parked { job: task.id, is_due: AtomicBool::new(false), turn: Condvar::new() });
         state.parked.insert(id, Arc::clone(&parked));
         let used_nanos = task.used_nanos.load(Ordering::Relaxed);
-        state.turns.wait(id, task.share, used_nanos, task.is_cancelled());
+        state.turns.wait(id, task.origin, used_nanos, task.is_cancelled());
         self.dispatch(&mut state);
         while !parked.is_due.load(Ordering::Relaxed) {
             state = parked.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        PERMITTED.set(Some(now()));
+        self.look_at_crowd(&state, task);
+        drop(state);
+        PERMITTED.set(Some(self.permitted()));
     }
 }
 
@@ -303,8 +404,11 @@ impl Counts {
     /// With so many places free, may a share have one more?
     fn leave_room(&self, share: Share, free: usize) -> bool {
         let of_share = self.shares.get(&share).copied().unwrap_or(0);
-        let of_credential = self.credentials.get(&share.credential).copied().unwrap_or(0);
-        of_share + of_credential < free
+        of_share + self.of_credential(share) < free
+    }
+
+    fn of_credential(&self, share: Share) -> usize {
+        self.credentials.get(&share.credential).copied().unwrap_or(0)
     }
 
     fn more(&mut self, share: Share) {
@@ -335,20 +439,61 @@ impl Task {
 
     /// Lets others go first, if it is their turn. To be called every millisecond or so.
     pub fn step_aside(&self) {
-        let Some(since) = PERMITTED.get() else { return };
-        let turn = now().duration_since(since);
-        let used = Duration::from_nanos(self.used_nanos.load(Ordering::Relaxed)) + turn;
-        let is_long = used >= Duration::from_nanos(SHORT_NANOS);
-        if is_long && !HAS_STOOD_BACK.replace(true) {
-            (self.lane.size.stand_back)();
-        }
+        let Some(permitted) = PERMITTED.get() else { return };
+        let is_long = self.is_long_by_now(&permitted);
         let slice = if is_long { LONG_SLICE } else { SLICE };
+        let turn = now().duration_since(permitted.since);
         if turn < slice || self.lane.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut state = self.lane.lock();
         self.lane.take_permit(&mut state, self);
         self.lane.park(state, self);
+    }
+
+    fn share(&self) -> Share {
+        self.origin.share
+    }
+
+    /// Is it long, or has it become so just now? Its thread stands back then, or sooner if nobody
+    /// knows its kind: of many new ones all would be in the way of others for as long as they may
+    /// be short.
+    fn is_long_by_now(&self, permitted: &Permitted) -> bool {
+        if self.is_long.load(Ordering::Relaxed) {
+            self.stand_back();
+            return true;
+        }
+        let had = self.processor_nanos_with(permitted);
+        let is_long = had >= SHORT_NANOS;
+        if is_long {
+            let mut state = self.lane.lock();
+            state.turns.note(self.origin, true);
+            self.lane.count_as_long(&mut state, self);
+        }
+        if is_long || (had >= NEW_NANOS && self.is_unknown.load(Ordering::Relaxed)) {
+            self.stand_back();
+        }
+        is_long
+    }
+
+    /// What it has had, with what this thread has had since it was permitted.
+    fn processor_nanos_with(&self, permitted: &Permitted) -> u64 {
+        let now = (self.lane.size.courtesy.processor_nanos)();
+        let turn = now.saturating_sub(permitted.processor_nanos);
+        self.processor_nanos.load(Ordering::Relaxed).saturating_add(turn)
+    }
+
+    /// Has this thread stand behind others, if it does not yet.
+    fn stand_back(&self) {
+        let courtesy = &self.lane.size.courtesy;
+        let (wanted, stand) = match self.is_crowded.load(Ordering::Relaxed) {
+            true => (Stance::Last, courtesy.stand_last),
+            false => (Stance::Back, courtesy.stand_back),
+        };
+        if STANCE.get() < wanted {
+            STANCE.set(wanted);
+            stand();
+        }
     }
 
     /// Has another thread take part in the job, if one is to spare. False: none is.
@@ -359,10 +504,10 @@ impl Task {
         if !is_free || !(state.idle > state.ready.len() || lane.start_thread(&mut state).is_ok()) {
             return false;
         }
-        state.turns.enter(self.share);
+        state.turns.enter(self.share());
         state.running += 1;
         let work: Work = Box::new(move |_| work());
-        lane.begin(&mut state, Job { task: Arc::clone(self), work });
+        lane.begin(&mut state, Job { task: Arc::clone(self), work, helps: true });
         true
     }
 
@@ -385,9 +530,9 @@ impl Task {
         let mut state = self.lane.lock();
         let dropped = state.queued.remove(&self.id);
         if dropped.is_some() {
-            state.queued_by.less(self.share);
+            state.queued_by.less(self.share());
             state.turns.remove(self.id);
-            state.turns.leave(self.share);
+            state.turns.leave(self.share());
         }
         let State { parked, turns, .. } = &mut *state;
         for (id, _) in parked.iter().filter(|(_, parked)| parked.job == self.id) {
@@ -402,7 +547,7 @@ impl Task {
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("id", &self.id).field("share", &self.share).finish()
+        f.debug_struct("Task").field("id", &self.id).field("origin", &self.origin).finish()
     }
 }
 

@@ -8,13 +8,15 @@
 //! begun is thrown away, and one that was is told so ([`Task::is_cancelled`]).
 //!
 //! **Fair shares.** A job that may take long asks its [`Task`] now and then whether others go
-//! first: short ones before long ones, and each [`Share`] in its turn (`turns.rs`, `lane.rs`). How
-//! long it may take in all is its own business.
+//! first: short ones before long ones, and each [`Share`] in its turn (`turns.rs`, `lane.rs`). Who
+//! names the kind of a job ([`Origin`]) has it treated as those of its kind before it (`kinds.rs`).
+//! How long it may take in all is its own business.
 //!
 //! Brief jobs and long ones have threads and queues of their own: a page of a feed takes a
 //! millisecond, and has no turn to wait for. Jobs that wait for others most of their time, as those
 //! that run scripts in other processes, have threads of their own, too, and more of them.
 
+mod kinds;
 mod lane;
 mod turns;
 
@@ -24,6 +26,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+pub use kinds::Origin;
 pub use lane::Task;
 pub use turns::Share;
 
@@ -62,6 +65,22 @@ const BEGUN_JOBS_MIN: usize = 64;
 /// would be, for want of memory.
 const BEGUN_BRIEF_JOBS: usize = 2;
 
+/// What the pool asks of the system, for the thread that calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Courtesy {
+    /// How long it was on a processor, in nanoseconds.
+    pub processor_nanos: fn() -> u64,
+    /// Its job has run for long: has the system prefer others, until it ends.
+    pub stand_back: fn(),
+    /// It is one of many such: has it run where nobody else wants to.
+    pub stand_last: fn(),
+}
+
+impl Courtesy {
+    /// The system is asked for nothing, so no job is known to be long.
+    const NONE: Courtesy = Courtesy { processor_nanos: || 0, stand_back: || {}, stand_last: || {} };
+}
+
 /// The threads and their queues. See the module's text.
 #[derive(Debug)]
 pub struct Pool {
@@ -74,15 +93,14 @@ impl Pool {
     /// Runs `threads` jobs of either length at once, and more of those that wait, with room for
     /// `jobs_max` jobs in each queue.
     pub fn new(threads: usize, jobs_max: usize) -> io::Result<Pool> {
-        Pool::with_courtesy(threads, jobs_max, || {})
+        Pool::with_courtesy(threads, jobs_max, Courtesy::NONE)
     }
 
-    /// The same. `stand_back` is called by a thread whose job has run for long: it has the system
-    /// prefer all other threads to it, until it ends.
-    pub fn with_courtesy(threads: usize, jobs_max: usize, stand_back: fn()) -> io::Result<Pool> {
+    /// The same, with threads whose jobs have run for long behind others.
+    pub fn with_courtesy(threads: usize, jobs_max: usize, courtesy: Courtesy) -> io::Result<Pool> {
         let permits = threads.max(1);
         let threads_max = (permits * BEGUN_JOBS).max(BEGUN_JOBS_MIN);
-        let size = Size { name: "pool", permits, threads_max, jobs_max, stand_back };
+        let size = Size { name: "pool", permits, threads_max, jobs_max, courtesy };
         let waiting = permits * WAITING_JOBS;
         Ok(Pool {
             brief: Lane::start(Size {
@@ -100,12 +118,12 @@ impl Pool {
         })
     }
 
-    /// Runs `work` on one of the threads, on behalf of `share`. If the returned future is dropped,
-    /// work that was not begun is thrown away, and work that was is told.
+    /// Runs `work` on one of the threads, on behalf of its `origin`. If the returned future is
+    /// dropped, work that was not begun is thrown away, and work that was is told.
     pub async fn run<T: Send + 'static>(
         &self,
         length: JobLength,
-        share: Share,
+        origin: impl Into<Origin>,
         work: impl FnOnce(&Arc<Task>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         let (sender, receiver) = oneshot::channel();
@@ -115,7 +133,7 @@ impl Pool {
             // The caller may be gone; then nobody wants the result.
             drop(sender.send(result));
         };
-        let mut wanted = Wanted(Some(self.lane(length).push(share, Box::new(job))?));
+        let mut wanted = Wanted(Some(self.lane(length).push(origin.into(), Box::new(job))?));
         let result = receiver.await;
         wanted.0 = None;
         result.unwrap_or_else(|_| Err(PoolError::Panicked("its job was dropped".into())))

@@ -1,6 +1,7 @@
 //! The pool from outside: who runs, who waits, who is dropped. Threads hand over by hand: nothing
 //! here depends on how long anything takes.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -204,6 +205,153 @@ fn a_credential_with_many_containers_leaves_threads_and_places_to_others() {
     for job in jobs.into_iter().chain(others) {
         assert_eq!(runtime.block_on(job), Ok(()));
     }
+}
+
+thread_local! {
+    /// The processor time that a thread of a test says it has had.
+    static HAD: Cell<u64> = const { Cell::new(0) };
+    /// How far it has stood back.
+    static STOOD: Cell<&str> = const { Cell::new("") };
+}
+
+const COURTESY: Courtesy = Courtesy {
+    processor_nanos: || HAD.get(),
+    stand_back: || STOOD.set("back"),
+    stand_last: || STOOD.set("last"),
+};
+
+/// Jobs of one kind that go on until they are told to end.
+#[derive(Default)]
+struct Endless {
+    /// Begun, and known to be long if they say that they are.
+    running: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Endless {
+    /// One of them; it says how far its thread stood back in the end.
+    fn run<'p>(
+        &self,
+        pool: &'p Pool,
+        origin: Origin,
+        nanos: u64,
+    ) -> Pin<Box<impl Future<Output = Result<&'static str, PoolError>> + use<'p>>> {
+        let (running, stop) = (Arc::clone(&self.running), Arc::clone(&self.stop));
+        Box::pin(pool.run(JobLength::Long, origin, move |task| {
+            HAD.set(HAD.get() + nanos);
+            task.step_aside();
+            running.fetch_add(1, Ordering::Relaxed);
+            while !stop.load(Ordering::Relaxed) && !task.is_cancelled() {
+                task.step_aside();
+            }
+            STOOD.get()
+        }))
+    }
+
+    fn running(&self) -> u64 {
+        self.running.load(Ordering::Relaxed)
+    }
+}
+
+fn of_kind(share: Share, kind: u64) -> Origin {
+    Origin { share, kind: Some(kind) }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+const LONG_NANOS: u64 = 30_000_000;
+
+#[test]
+fn a_short_job_is_begun_although_long_ones_of_its_share_have_all_their_places() {
+    let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
+    let long = Endless::default();
+    let mut jobs = vec![long.run(&pool, of_kind(SHARE, 1), LONG_NANOS)];
+    assert!(begin(&mut jobs[0]).is_pending());
+    until(|| long.running() == 1);
+    // Of 64 threads a quarter is not for those: one share has a third of the others.
+    for _ in 1..60 {
+        let mut job = long.run(&pool, of_kind(SHARE, 1), LONG_NANOS);
+        assert!(begin(&mut job).is_pending());
+        jobs.push(job);
+    }
+    until(|| long.running() == 16);
+    assert_eq!(pool.waiting(JobLength::Long), 44);
+    // Unknown, then known to be short; and one of a kind that none is known of beside it.
+    for kind in [2, 2, 3] {
+        assert_eq!(block_on(pool.run(JobLength::Long, of_kind(SHARE, kind), |_| 7)), Ok(7));
+        assert_eq!((long.running(), pool.waiting(JobLength::Long)), (16, 44));
+    }
+    long.stop.store(true, Ordering::Relaxed);
+    for job in jobs {
+        assert!(block_on(job).is_ok());
+    }
+}
+
+#[test]
+fn jobs_that_nobody_knew_leave_room_for_those_that_are_known_to_be_short() {
+    let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
+    assert_eq!(block_on(pool.run(JobLength::Long, of_kind(SHARE, 1), |_| 7)), Ok(7));
+    let long = Endless::default();
+    let mut jobs: Vec<_> =
+        (0..60).map(|n| long.run(&pool, of_kind(SHARE, 100 + n), LONG_NANOS)).collect();
+    assert!(jobs.iter_mut().all(|job| begin(job).is_pending()));
+    until(|| long.running() == 19);
+    assert_eq!(block_on(pool.run(JobLength::Long, of_kind(SHARE, 1), |_| 7)), Ok(7));
+    assert_eq!((long.running(), pool.waiting(JobLength::Long)), (19, 41));
+    // Nor do they take the threads of others.
+    let other = Share { credential: 9, container: 0 };
+    assert_eq!(block_on(pool.run(JobLength::Long, of_kind(other, 1), |_| 7)), Ok(7));
+    long.stop.store(true, Ordering::Relaxed);
+    for job in jobs {
+        assert!(block_on(job).is_ok());
+    }
+}
+
+#[test]
+fn a_long_job_stands_back_and_one_of_many_stands_last() {
+    let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
+    let short = Endless::default();
+    short.stop.store(true, Ordering::Relaxed);
+    const NEW_NANOS: u64 = 6_000_000;
+    assert_eq!(block_on(short.run(&pool, of_kind(SHARE, 1), 1)), Ok(""));
+    assert_eq!(block_on(short.run(&pool, of_kind(SHARE, 1), NEW_NANOS)), Ok(""), "it is known");
+    assert_eq!(block_on(short.run(&pool, of_kind(SHARE, 3), NEW_NANOS)), Ok("back"));
+    assert_eq!(block_on(short.run(&pool, of_kind(SHARE, 1), LONG_NANOS)), Ok("back"));
+    // It is known now, and stands back before it has had anything.
+    assert_eq!(block_on(short.run(&pool, of_kind(SHARE, 1), 0)), Ok("back"));
+    assert_eq!(
+        block_on(short.run(&pool, of_kind(SHARE, 1), 0)),
+        Ok(""),
+        "the one before was short"
+    );
+
+    let long = Endless::default();
+    let mut jobs: Vec<_> = (0..4).map(|_| long.run(&pool, of_kind(SHARE, 2), LONG_NANOS)).collect();
+    assert!(jobs.iter_mut().all(|job| begin(job).is_pending()));
+    until(|| long.running() == 4);
+    long.stop.store(true, Ordering::Relaxed);
+    let stood: Vec<_> = jobs.into_iter().map(block_on).collect();
+    assert!(stood[1..].iter().all(|stood| *stood == Ok("last")), "{stood:?}");
+}
+
+#[test]
+fn what_was_cut_off_while_it_was_short_is_not_known_to_be() {
+    let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
+    let stands = |nanos| {
+        let ended = Endless::default();
+        ended.stop.store(true, Ordering::Relaxed);
+        block_on(ended.run(&pool, of_kind(SHARE, 1), nanos))
+    };
+    assert_eq!(stands(LONG_NANOS), Ok("back"));
+    let cut = Endless::default();
+    let mut job = cut.run(&pool, of_kind(SHARE, 1), 0);
+    assert!(begin(&mut job).is_pending());
+    until(|| cut.running() == 1);
+    drop(job);
+    assert_eq!(stands(0), Ok("back"));
+    assert_eq!(stands(0), Ok(""));
 }
 
 #[test]

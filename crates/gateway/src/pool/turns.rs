@@ -3,13 +3,17 @@
 //! Who has had little goes before who has had much: first those who have had a few milliseconds
 //! at most, then the short ones, then the long ones. Among equals the credential that has had least
 //! goes first, then its container that has, then who waits for longest. So nobody gets more by
-//! asking more often, nor by asking under many names. Every eighth turn is for who waits for
-//! longest of all, whoever that is, so that the long ones come to their end beside any number of
-//! short ones. Those whose client is gone come before all others: they end at once, and make room.
+//! asking more often, nor by asking under many names. Whoever is expected to take long counts among
+//! the long ones from the beginning (`kinds.rs`), and of one credential's jobs those go first that
+//! are known to be short. Every eighth turn is for who waits for longest of all, whoever that is,
+//! so that the long ones come to their end beside any number of short ones. Those whose client is
+//! gone come before all others: they end at once, and make room.
 //!
 //! This file knows neither threads nor clocks.
 
 use std::collections::HashMap;
+
+use super::kinds::{Expected, Kinds, Origin};
 
 /// Who shares: a credential, and what it works on. Numbers that mean something to the door.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,6 +35,7 @@ pub(super) struct Turns {
     waiting: Vec<Waiting>,
     credentials: HashMap<u64, Had>,
     shares: HashMap<Share, Had>,
+    kinds: Kinds,
     given: u64,
     arrived: u64,
 }
@@ -38,7 +43,8 @@ pub(super) struct Turns {
 #[derive(Debug)]
 struct Waiting {
     id: u64,
-    share: Share,
+    origin: Origin,
+    expected: Expected,
     used_nanos: u64,
     arrived: u64,
     cancelled: bool,
@@ -71,10 +77,24 @@ impl Turns {
         had.into_iter().flatten().for_each(|had| had.nanos += nanos);
     }
 
-    pub(super) fn wait(&mut self, id: u64, share: Share, used_nanos: u64, cancelled: bool) {
+    pub(super) fn expected(&self, origin: Origin) -> Expected {
+        self.kinds.expected(origin)
+    }
+
+    /// A job is done or has become long: the same is expected of others of its kind from now on.
+    pub(super) fn note(&mut self, origin: Origin, is_long: bool) {
+        if !self.kinds.note(origin, is_long) {
+            return;
+        }
+        let expected = self.kinds.expected(origin);
+        let alike = self.waiting.iter_mut().filter(|waiting| waiting.origin == origin);
+        alike.for_each(|waiting| waiting.expected = expected);
+    }
+
+    pub(super) fn wait(&mut self, id: u64, origin: Origin, used_nanos: u64, cancelled: bool) {
         self.arrived += 1;
-        let arrived = self.arrived;
-        self.waiting.push(Waiting { id, share, used_nanos, arrived, cancelled });
+        let (arrived, expected) = (self.arrived, self.expected(origin));
+        self.waiting.push(Waiting { id, origin, expected, used_nanos, arrived, cancelled });
     }
 
     /// The client of somebody who waits is gone.
@@ -95,9 +115,11 @@ impl Turns {
     }
 
     /// Who is next, of those who may. They do not wait any more.
-    pub(super) fn next(&mut self, may: impl Fn(u64, Share) -> bool) -> Option<u64> {
+    pub(super) fn next(&mut self, may: impl Fn(u64, Share, Expected) -> bool) -> Option<u64> {
         let is_turn_of_oldest = (self.given + 1).is_multiple_of(FAIRNESS);
-        let may = |(_, waiting): &(usize, &Waiting)| may(waiting.id, waiting.share);
+        let may = |(_, waiting): &(usize, &Waiting)| {
+            may(waiting.id, waiting.origin.share, waiting.expected)
+        };
         let able = self.waiting.iter().enumerate().filter(may);
         let next = match is_turn_of_oldest {
             true => able.min_by_key(|(_, waiting)| waiting.arrived),
@@ -110,14 +132,18 @@ impl Turns {
 
     fn rank(&self, waiting: &Waiting) -> impl Ord + use<> {
         let class = match waiting.used_nanos {
-            used if used < NEW_NANOS => 0_u8,
+            _ if waiting.expected == Expected::Long => 2_u8,
+            used if used < NEW_NANOS => 0,
             used if used < SHORT_NANOS => 1,
             _ => 2,
         };
-        let credential = self.credentials.get(&waiting.share.credential);
-        let share = self.shares.get(&waiting.share);
+        let share = waiting.origin.share;
         let nanos = |had: Option<&Had>| had.map_or(0, |had| had.nanos);
-        (!waiting.cancelled, class, nanos(credential), nanos(share), waiting.arrived)
+        let of_credential = nanos(self.credentials.get(&share.credential));
+        let of_share = nanos(self.shares.get(&share));
+        // Of long ones nobody goes first for what was thought of them.
+        let expected = if class == 2 { Expected::Long } else { waiting.expected };
+        (!waiting.cancelled, class, of_credential, expected, of_share, waiting.arrived)
     }
 }
 
@@ -147,7 +173,7 @@ mod tests {
     }
 
     fn next(turns: &mut Turns) -> Option<u64> {
-        turns.next(|_, _| true)
+        turns.next(|_, _, _| true)
     }
 
     /// All have come and have used so much.
@@ -155,7 +181,7 @@ mod tests {
         let mut turns = Turns::default();
         for (id, (share, used)) in (0..).zip(jobs) {
             turns.enter(*share);
-            turns.wait(id, *share, *used, false);
+            turns.wait(id, (*share).into(), *used, false);
         }
         turns
     }
@@ -166,11 +192,11 @@ mod tests {
         let mut long_ones = 0;
         for id in 1..80 {
             turns.enter(share(1, 1));
-            turns.wait(id, share(1, 1), 0, false);
+            turns.wait(id, share(1, 1).into(), 0, false);
             let next = next(&mut turns).unwrap();
             if next == 0 {
                 long_ones += 1;
-                turns.wait(0, share(1, 1), 900 * MILLI, false);
+                turns.wait(0, share(1, 1).into(), 900 * MILLI, false);
             }
         }
         assert!((5..=10).contains(&long_ones), "{long_ones}");
@@ -191,14 +217,14 @@ mod tests {
     fn many_jobs_of_one_credential_get_no_more_than_one_of_another() {
         let mut turns = line(&[(share(1, 1), 50 * MILLI); 40]);
         turns.enter(share(2, 1));
-        turns.wait(40, share(2, 1), 50 * MILLI, false);
+        turns.wait(40, share(2, 1).into(), 50 * MILLI, false);
         let mut other = 0;
         for _ in 0..70 {
             let id = next(&mut turns).unwrap();
             let share = if id == 40 { share(2, 1) } else { share(1, 1) };
             other += u64::from(id == 40);
             turns.charge(share, 2 * MILLI);
-            turns.wait(id, share, 50 * MILLI, false);
+            turns.wait(id, share.into(), 50 * MILLI, false);
         }
         assert!((28..=36).contains(&other), "{other} of 70");
     }
@@ -208,7 +234,7 @@ mod tests {
         let mut turns = line(&[(share(1, 1), 0)]);
         turns.charge(share(1, 1), 500 * MILLI);
         turns.enter(share(2, 1));
-        turns.wait(1, share(2, 1), 0, false);
+        turns.wait(1, share(2, 1).into(), 0, false);
         turns.charge(share(2, 1), MILLI);
         assert_eq!(next(&mut turns), Some(0));
     }
@@ -218,9 +244,38 @@ mod tests {
         let mut turns = line(&[(share(1, 1), 0), (share(2, 1), 90 * MILLI), (share(3, 1), 0)]);
         turns.cancel(1);
         assert_eq!(next(&mut turns), Some(1));
-        assert_eq!(turns.next(|id, _| id != 0), Some(2));
-        assert_eq!(turns.next(|id, _| id != 0), None);
+        assert_eq!(turns.next(|id, _, _| id != 0), Some(2));
+        assert_eq!(turns.next(|id, _, _| id != 0), None);
         assert!(turns.remove(0) && !turns.remove(0));
         assert_eq!(turns.len(), 0);
+    }
+
+    fn of_kind(kind: u64) -> Origin {
+        Origin { share: share(1, 1), kind: Some(kind) }
+    }
+
+    #[test]
+    fn what_is_expected_to_take_long_waits_behind_all_that_is_not() {
+        let mut turns = Turns::default();
+        turns.note(of_kind(1), true);
+        turns.note(of_kind(2), false);
+        for (id, kind) in [1, 3, 2, 1].into_iter().enumerate() {
+            turns.wait(id as u64, of_kind(kind), 0, false);
+        }
+        turns.wait(4, of_kind(3), 24 * MILLI, false);
+        let order: Vec<u64> = std::iter::from_fn(|| next(&mut turns)).collect();
+        assert_eq!(order, [2, 1, 4, 0, 3]);
+    }
+
+    #[test]
+    fn when_one_of_a_kind_becomes_long_those_that_wait_are_known_to_be() {
+        let mut turns = Turns::default();
+        (0..3).for_each(|id| turns.wait(id, of_kind(id % 2), 0, false));
+        turns.note(of_kind(0), true);
+        let is_short = |_, _, expected| expected < Expected::Long;
+        assert_eq!(turns.next(is_short), Some(1));
+        assert_eq!(turns.next(is_short), None);
+        turns.note(of_kind(0), false);
+        assert_eq!(turns.next(is_short), Some(0));
     }
 }
