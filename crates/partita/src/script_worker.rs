@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, thread};
 
+use partita_cli::Failure;
 use partita_engine::ScriptRuntime;
 use partita_script::{Courtesy, Limits, WorkerCommand, Workers};
 use rustix::process::{getpid, nice, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::args::ScriptWorkerArgs;
-use crate::failure::Failure;
 use crate::memory::ScriptMemory;
 use crate::system::{SystemClock, SystemEntropy};
 
