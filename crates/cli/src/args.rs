@@ -95,7 +95,7 @@ pub struct DevTokenArgs {
     #[arg(long, value_name = "NAME", default_value = "developer")]
     pub principal: String,
 
-    /// How long the token is good
+    /// How long the token is valid
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub hours: u64,
 }

@@ -48,8 +48,7 @@ impl Client {
 
     /// Asks the admin API to do something.
     pub(crate) fn post(&self, segments: &[String], body: &Value) -> Result<Value, Failure> {
-        let request = admin(Method::POST, segments, "");
-        let request = AccountRequest { body: body.to_json().into(), ..request };
+        let request = admin(Method::POST, segments, "").body(body.to_json());
         self.send(&request).map(|response| response.json())
     }
 
@@ -103,12 +102,6 @@ impl Client {
 fn admin(method: Method, segments: &[String], query: &str) -> AccountRequest {
     let path: Vec<String> = segments.iter().map(|segment| encode(segment)).collect();
     let mark = if query.is_empty() { "" } else { "?" };
-    AccountRequest {
-        method,
-        signed_type: "_partita",
-        signed_link: segments.join("/"),
-        path: format!("/{}{mark}{query}", path.join("/")),
-        headers: Vec::new(),
-        body: bytes::Bytes::new(),
-    }
+    let path = format!("/{}{mark}{query}", path.join("/"));
+    AccountRequest::new(method, "_partita", segments.join("/"), path)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use partita_model::{Object, Value};
 
 /// What was read, or what is wrong with it.
-pub type Read<T> = Result<T, String>;
+pub(crate) type Read<T> = Result<T, String>;
 
 /// Reads a file; its extension says whether it is TOML or JSON.
 pub(crate) fn read(file: &Path) -> Read<Value> {

@@ -17,4 +17,3 @@ mod resources;
 
 pub use access::AccessFile;
 pub use apply::apply;
-pub use file::Read;

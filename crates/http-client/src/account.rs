@@ -49,6 +49,29 @@ pub struct AccountResponse {
     pub body: Bytes,
 }
 
+impl AccountRequest {
+    /// A request without headers and body.
+    pub fn new(
+        method: Method,
+        signed_type: &'static str,
+        signed_link: String,
+        path: String,
+    ) -> AccountRequest {
+        let (headers, body) = (Vec::new(), Bytes::new());
+        AccountRequest { method, signed_type, signed_link, path, headers, body }
+    }
+
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> AccountRequest {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn body(mut self, body: String) -> AccountRequest {
+        self.body = body.into();
+        self
+    }
+}
+
 impl Account {
     pub fn new(
         endpoint: Endpoint,

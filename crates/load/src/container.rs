@@ -3,7 +3,6 @@
 //! Only what was created here is deleted. The database may exist before; the container may not,
 //! since nobody's items shall be lost.
 
-use bytes::Bytes;
 use http::Method;
 use partita_http_client::{
     Account, AccountRequest, AccountResponse, Connection, RequestError, encode,
@@ -43,7 +42,7 @@ impl TestContainer {
         let path = format!("/dbs/{}/colls", encode(database));
         let mut request = create("colls", format!("dbs/{database}"), path, &body);
         if let Some(throughput) = settings.throughput {
-            request.headers.push(("x-ms-offer-throughput", throughput.to_string()));
+            request = request.header("x-ms-offer-throughput", throughput.to_string());
         }
         match send(account, &mut connection, &request).await? {
             AccountResponse { status: 201, .. } => self.is_container_ours = true,
@@ -63,14 +62,7 @@ impl TestContainer {
     pub async fn delete(self, account: &Account, settings: &Settings) -> Result<(), String> {
         let Some((signed_type, link, path)) = self.created(settings) else { return Ok(()) };
         let left = |why: String| format!("{link} was created for this run and still exists: {why}");
-        let request = AccountRequest {
-            method: Method::DELETE,
-            signed_type,
-            signed_link: link.clone(),
-            path,
-            headers: Vec::new(),
-            body: Bytes::new(),
-        };
+        let request = AccountRequest::new(Method::DELETE, signed_type, link.clone(), path);
         let sent = async {
             let mut connection = open(account).await?;
             send(account, &mut connection, &request).await
@@ -102,14 +94,9 @@ fn create(
     path: String,
     body: &Value,
 ) -> AccountRequest {
-    AccountRequest {
-        method: Method::POST,
-        signed_type,
-        signed_link,
-        path,
-        headers: vec![("content-type", "application/json".to_owned())],
-        body: body.to_json().into(),
-    }
+    AccountRequest::new(Method::POST, signed_type, signed_link, path)
+        .header("content-type", "application/json")
+        .body(body.to_json())
 }
 
 async fn open(account: &Account) -> Result<Connection, String> {

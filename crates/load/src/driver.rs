@@ -43,7 +43,8 @@ impl Driver {
     pub(crate) fn new(
         account: &Arc<Account>,
         requests: &Arc<RequestGenerator>,
-        (stage, limit): (Stage, Limit),
+        stage: Stage,
+        limit: Limit,
         clients: u16,
         stop: watch::Receiver<bool>,
     ) -> Arc<Driver> {

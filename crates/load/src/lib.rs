@@ -58,8 +58,8 @@ pub async fn measure(
 ) -> Result<Outcome, String> {
     let requests = Arc::new(RequestGenerator::new(settings));
     let run = async |stage, limit| {
-        let driver =
-            Driver::new(account, &requests, (stage, limit), settings.clients, stop.clone());
+        let clients = settings.clients;
+        let driver = Driver::new(account, &requests, stage, limit, clients, stop.clone());
         tokio::select! {
             () = Arc::clone(&driver).run() => {}
             () = show(stage, &driver) => {}

@@ -3,7 +3,6 @@
 //! Every request is made from its number and a sequence of random numbers with a fixed seed, so two
 //! runs ask the same, in the same proportions. All requests name their partition key.
 
-use bytes::Bytes;
 use http::Method;
 use partita_http_client::{AccountRequest, encode};
 use partita_model::{Entropy, SeededEntropy};
@@ -27,6 +26,8 @@ const WRITTEN: &str = "new";
 /// Out of a hundred operations of the mixed workload.
 const MIXED_READS: u64 = 70;
 const MIXED_WRITES: u64 = 20;
+
+const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
 
 /// Seeds: one for what is asked, one for what items are filled with.
 const SEED: u64 = 6;
@@ -84,14 +85,9 @@ impl RequestGenerator {
     fn read(&self) -> (OperationKind, AccountRequest) {
         let number = self.below(self.items());
         let id = item_id(number);
-        let request = AccountRequest {
-            method: Method::GET,
-            signed_type: "docs",
-            signed_link: format!("{}/docs/{id}", self.link),
-            path: format!("{}/docs/{id}", self.path),
-            headers: vec![key_header(&self.key(LOADED, number))],
-            body: Bytes::new(),
-        };
+        let (link, path) = (format!("{}/docs/{id}", self.link), format!("{}/docs/{id}", self.path));
+        let request = AccountRequest::new(Method::GET, "docs", link, path)
+            .header(KEY_HEADER, key_header(&self.key(LOADED, number)));
         (OperationKind::Read, request)
     }
 
@@ -106,27 +102,23 @@ impl RequestGenerator {
             r#"{{"query":"SELECT * FROM c WHERE c.pk = @pk AND c.place >= @from",
                 "parameters":[{{"name":"@pk","value":"{key}"}},{{"name":"@from","value":{from}}}]}}"#
         );
-        let mut request = self.post(&key, body);
-        request.headers.push(("x-ms-documentdb-isquery", "True".to_owned()));
-        request.headers.push(("content-type", "application/query+json".to_owned()));
+        let request = self
+            .post(&key, body)
+            .header("x-ms-documentdb-isquery", "True")
+            .header("content-type", "application/query+json");
         (OperationKind::Query, request)
     }
 
     fn create(&self, id: &str, keys: &str, number: u64) -> AccountRequest {
-        let mut request = self.post(&self.key(keys, number), self.item(id, keys, number));
-        request.headers.push(("content-type", "application/json".to_owned()));
-        request
+        self.post(&self.key(keys, number), self.item(id, keys, number))
+            .header("content-type", "application/json")
     }
 
     fn post(&self, key: &str, body: String) -> AccountRequest {
-        AccountRequest {
-            method: Method::POST,
-            signed_type: "docs",
-            signed_link: self.link.clone(),
-            path: format!("{}/docs", self.path),
-            headers: vec![key_header(key)],
-            body: body.into(),
-        }
+        let path = format!("{}/docs", self.path);
+        AccountRequest::new(Method::POST, "docs", self.link.clone(), path)
+            .header(KEY_HEADER, key_header(key))
+            .body(body)
     }
 
     /// A partition key of this set.
@@ -157,8 +149,8 @@ impl RequestGenerator {
     }
 }
 
-fn key_header(key: &str) -> (&'static str, String) {
-    ("x-ms-documentdb-partitionkey", format!(r#"["{key}"]"#))
+fn key_header(key: &str) -> String {
+    format!(r#"["{key}"]"#)
 }
 
 fn item_id(number: u64) -> String {

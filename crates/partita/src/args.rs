@@ -131,8 +131,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_THROUGHPUT", value_enum, default_value_t = ThroughputKind::Enforced)]
     pub(crate) throughput: ThroughputKind,
 
-    /// What containers get that are made without throughput, in a database without: an offer of 400
-    /// RU/s that limits them, one that is only shown until somebody sets it, or none
+    /// What containers get that are created without throughput, in a database without: an offer of
+    /// 400 RU/s that limits them, one that is only shown until somebody sets it, or none
     #[arg(
         long,
         env = "PARTITA_DEFAULT_THROUGHPUT",
@@ -152,7 +152,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) logical_partition_bytes_max: u64,
 
-    /// Bytes of items at which a partition is split, understood like that
+    /// Bytes of items at which a partition is split; the same suffixes are understood
     #[arg(
         long,
         env = "PARTITA_PARTITION_BYTES_MAX",
@@ -210,8 +210,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_STRICT_JSON")]
     pub(crate) strict_json: bool,
 
-    /// Make the databases, containers and items that this file declares (JSON or TOML, in the words
-    /// of the Terraform provider) unless they are there
+    /// Create the databases, containers and items that this file declares (JSON or TOML, in the
+    /// words of the Terraform provider) unless they exist
     #[arg(long, env = "PARTITA_INIT", value_name = "FILE")]
     pub(crate) init: Option<PathBuf>,
 
@@ -254,7 +254,7 @@ pub(crate) struct ServeArgs {
     pub(crate) metrics: MetricsKind,
 
     /// Where alerts are posted as JSON: a logical partition passed 80 % of its limit, or a
-    /// partition turns away more than 1 % of its requests. They are logged in any case
+    /// partition refuses more than 1 % of its requests. They are logged in any case
     #[arg(long, env = "PARTITA_ALERT_WEBHOOK", value_name = "URL", hide_env_values = true)]
     pub(crate) alert_webhook: Option<String>,
 
@@ -267,7 +267,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) alert_webhook_ca_file: Option<PathBuf>,
 
-    /// How often is looked for alerts, in seconds
+    /// How often to look for alerts, in seconds
     #[arg(
         long,
         env = "PARTITA_ALERT_SECONDS",

@@ -46,7 +46,7 @@ pub(crate) struct Config {
     pub(crate) clock_skew_seconds: u64,
     /// Are duplicate names in JSON refused?
     pub(crate) strict_json: bool,
-    /// What shall be there when it is ready.
+    /// What shall exist when it is ready.
     pub(crate) init: Option<PathBuf>,
     /// Faults on order, and a clock that can be put forward?
     pub(crate) test_controls: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Config {
     pub(crate) public_endpoint: Option<String>,
     /// Where alerts are posted.
     pub(crate) alert_webhook: Option<OneShotRequest>,
-    /// How often is looked for alerts.
+    /// How often to look for alerts.
     pub(crate) alert_interval: Duration,
     /// Series for each partition?
     pub(crate) partition_metrics: bool,

@@ -21,15 +21,15 @@ const SECONDS: u64 = 10;
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// The database; made, and deleted afterwards, unless it is there already
+    /// The database; created, and deleted afterwards, unless it exists already
     #[arg(long, value_name = "NAME", default_value = "bench", value_parser = parse_name)]
     pub(crate) database: String,
 
-    /// The container; must not be there yet. It is deleted afterwards
+    /// The container; must not exist yet. It is deleted afterwards
     #[arg(long, value_name = "NAME", default_value = "items", value_parser = parse_name)]
     pub(crate) container: String,
 
-    /// RU/s of the container [default: what the account gives without being asked]
+    /// RU/s of the container [default: what the account gives by itself]
     #[arg(long, value_name = "RU/S", value_parser = parse_throughput)]
     pub(crate) throughput: Option<u32>,
 
@@ -112,18 +112,17 @@ impl From<WorkloadKind> for Workload {
 impl BenchArgs {
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         let limit = match self.operations {
+            Some(operations) if operations < self.keys => {
+                return Err(Failure::usage(format!(
+                    "--keys {} is more than --operations {operations}: most keys would never be \
+                     asked for, and the numbers would be those of fewer. Lower --keys or raise \
+                     --operations",
+                    self.keys
+                )));
+            }
             Some(operations) => Limit::Operations(operations),
             None => Limit::Seconds(self.seconds.unwrap_or(SECONDS)),
         };
-        if let Limit::Operations(operations) = limit
-            && operations < self.keys
-        {
-            return Err(Failure::usage(format!(
-                "--keys {} is more than --operations {operations}: most keys would never be asked \
-                 for, and the numbers would be those of fewer. Lower --keys or raise --operations",
-                self.keys
-            )));
-        }
         Ok(Settings {
             database: self.database.clone(),
             container: self.container.clone(),

@@ -8,7 +8,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::Method;
 use partita_advisor::{Advice, AskedQuery, Candidate, HotKey, Routing, Sample, advise};
 use partita_http_client::{AccountRequest, encode};
@@ -148,14 +147,11 @@ fn sample_feed(
 ) -> Result<Sample, Failure> {
     let mut sample = Sample::new(args.sample);
     let ContainerName { database, container } = container;
-    let mut request = AccountRequest {
-        method: Method::GET,
-        signed_type: "docs",
-        signed_link: format!("dbs/{database}/colls/{container}"),
-        path: format!("/dbs/{}/colls/{}/docs", encode(database), encode(container)),
-        headers: vec![("x-ms-max-item-count", PAGE_ITEMS.to_owned())],
-        body: Bytes::new(),
-    };
+    let link = format!("dbs/{database}/colls/{container}");
+    let path = format!("/dbs/{}/colls/{}/docs", encode(database), encode(container));
+    let first = AccountRequest::new(Method::GET, "docs", link, path)
+        .header("x-ms-max-item-count", PAGE_ITEMS);
+    let mut request = first.clone();
     loop {
         let response = client.send(&request)?;
         for item in rows(&response.json(), "Documents")? {
@@ -165,8 +161,7 @@ fn sample_feed(
         if sample.items_seen() >= args.items_max {
             return Ok(sample);
         }
-        request.headers.truncate(1);
-        request.headers.push(("x-ms-continuation", token));
+        request = first.clone().header("x-ms-continuation", token);
     }
 }
 
