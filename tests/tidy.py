@@ -45,6 +45,15 @@ EDGES = {
     "partita-gateway": {"partita-engine", "partita-model"},
     "partita-nosql": {"partita-gateway", "partita-engine", "partita-query", "partita-model"},
     "partita-sim": {"partita-engine", "partita-query", "partita-storage", "partita-model"},
+    "partita-http-client": {"partita-gateway", "partita-model"},
+    "partita-load": {"partita-http-client", "partita-model"},
+    "partita-alerts": {
+        "partita-http-client", "partita-gateway", "partita-engine", "partita-model"},
+    "partita-declaration": {
+        "partita-http-client", "partita-gateway", "partita-engine", "partita-model"},
+    "partita-cli": {
+        "partita-load", "partita-http-client", "partita-advisor", "partita-gateway",
+        "partita-engine", "partita-storage", "partita-model"},
     "partita": None,  # the binary knows everyone
     "partita-bench": None,
 }

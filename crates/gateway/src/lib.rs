@@ -56,7 +56,7 @@ pub use logging::{LogFormat, LoggingError, start_logging};
 pub use pending::{IfLeft, Pending};
 pub use pool::{Courtesy, JobLength, Origin, Pool, PoolError, Share, Task};
 pub use series::{Sample, Series, SeriesKind, SeriesSource};
-pub use settings::{Listen, ServerSettings, limits};
+pub use settings::{DEFAULT_PORT, Listen, ServerSettings, limits};
 pub use shutdown::{Reloads, Shutdown, Signals};
 pub use telemetry::{Figures, Ongoing, Telemetry};
 pub use tls::{Certificate, CertificateSource, TlsError};

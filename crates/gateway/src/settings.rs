@@ -107,7 +107,33 @@ pub enum Listen {
     Address(SocketAddr),
 }
 
+/// The port of Microsoft's emulators.
+pub const DEFAULT_PORT: u16 = 8081;
+
 impl Listen {
+    /// Reads `8081`, `localhost:8081`, `127.0.0.1:8081`, `[::]:8081` or `0.0.0.0`.
+    pub fn parse(text: &str) -> Result<Listen, String> {
+        let port = match text.strip_prefix("localhost") {
+            Some("") => Some(DEFAULT_PORT),
+            Some(rest) => rest.strip_prefix(':').and_then(|port| port.parse().ok()),
+            None => text.parse().ok(),
+        };
+        if let Some(port) = port {
+            return Ok(Listen::Loopback { port });
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Listen::Address(address));
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        match bare.parse::<IpAddr>() {
+            Ok(ip) => Ok(Listen::Address(SocketAddr::new(ip, DEFAULT_PORT))),
+            Err(_) => Err(format!(
+                "{text:?} is no address: use PORT, IP:PORT, IP or localhost:PORT, for example 8081, \
+                 0.0.0.0:8081 or [::]:8081"
+            )),
+        }
+    }
+
     /// Can only this machine connect?
     pub fn is_loopback(&self) -> bool {
         match self {
@@ -163,6 +189,32 @@ impl Default for ServerSettings {
             idle: Duration::from_secs(limits::IDLE_SECONDS),
             linger: Duration::from_secs(limits::LINGER_SECONDS),
             drain: Duration::from_secs(limits::DRAIN_SECONDS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_in_all_their_forms() {
+        let address = |text: &str| Listen::Address(text.parse().unwrap());
+        for (text, expected) in [
+            ("9000", Listen::Loopback { port: 9000 }),
+            ("localhost", Listen::Loopback { port: 8081 }),
+            ("localhost:0", Listen::Loopback { port: 0 }),
+            ("127.0.0.1:81", address("127.0.0.1:81")),
+            ("0.0.0.0", address("0.0.0.0:8081")),
+            ("::1", address("[::1]:8081")),
+            ("[::]", address("[::]:8081")),
+            ("[::]:82", address("[::]:82")),
+        ] {
+            assert_eq!(Listen::parse(text), Ok(expected), "{text}");
+        }
+        for text in ["", "70000", "localhost:x", "localhosts:1", "example.org:1", ":8081", "[::1"] {
+            let why = Listen::parse(text).unwrap_err();
+            assert!(why.contains("is no address"), "{text}: {why}");
         }
     }
 }

@@ -9,8 +9,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use partita_gateway::limits;
 use partita_model::Consistency;
 
-use crate::bench::BenchArgs;
-use crate::cli::ContainerName;
 use crate::script_worker;
 
 /// A partitioned document database that speaks the Azure Cosmos DB protocol.
@@ -47,35 +45,11 @@ pub(crate) enum Command {
     /// Run the server (the default).
     #[command(after_long_help = EXIT_CODES)]
     Serve(Box<ServeArgs>),
-    /// Ask a running server whether it is ready: exit code 0 if it is, 1 if not.
-    Healthcheck(HealthcheckArgs),
-    /// Read everything in a data directory and say whether it is whole; the server must not be
-    /// running on it. Exit code 0 if it is, 5 if not.
-    Check(CheckArgs),
-    /// Show the physical partitions of a container: what they hold and do, and their largest and
-    /// hottest logical partitions.
-    Partitions(PartitionsArgs),
-    /// Show the effective partition key (EPK) of a partition key and the partition it lives in.
-    ExplainKey(ExplainKeyArgs),
-    /// Say which partition key would serve a container best, and why: by the items that it has and
-    /// the queries that it was asked lately.
-    Advise(AdviseArgs),
-    /// Split and merge physical partitions.
-    Admin(AdminArgs),
-    /// Measure an account, a Partita server or the service: operations and request units per
-    /// second, latencies, refusals.
-    Bench(BenchArgs),
+    #[command(flatten)]
+    Tool(partita_cli::Command),
     /// Run scripts for the server that started this process.
     #[command(name = script_worker::COMMAND, hide = true)]
     ScriptWorker(ScriptWorkerArgs),
-    /// Say how to trust the server's certificate: on Linux, Windows and macOS, in Java, Node,
-    /// Python and .NET.
-    Trust(TrustArgs),
-    /// Change the account's keys.
-    Keys(KeysArgs),
-    /// Print a token for trying roles (--access-file) without an identity provider; the first time,
-    /// make the access file.
-    DevToken(DevTokenArgs),
 }
 
 #[derive(Debug, Args)]
@@ -83,230 +57,6 @@ pub(crate) struct ScriptWorkerArgs {
     /// Bytes of a script's heap
     #[arg(long, value_name = "BYTES")]
     pub(crate) heap_bytes: usize,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TrustArgs {
-    /// The server whose certificate it is
-    #[arg(
-        long,
-        env = "PARTITA_URL",
-        value_name = "URL",
-        default_value = "https://localhost:8081/"
-    )]
-    pub(crate) url: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeysArgs {
-    #[command(subcommand)]
-    pub(crate) command: KeysCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum KeysCommand {
-    /// Make a new primary key; the old one becomes the secondary key. A server that was started
-    /// with these files takes them over on SIGHUP.
-    Rotate(RotateArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RotateArgs {
-    /// The file with the primary key
-    #[arg(long, env = "PARTITA_KEY_FILE", value_name = "FILE")]
-    pub(crate) key_file: PathBuf,
-
-    /// The file with the secondary key
-    #[arg(long, env = "PARTITA_SECONDARY_KEY_FILE", value_name = "FILE")]
-    pub(crate) secondary_key_file: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DevTokenArgs {
-    /// The access file, for `partita serve --access-file FILE`
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// Whom the token is for
-    #[arg(long, value_name = "NAME", default_value = "developer")]
-    pub(crate) principal: String,
-
-    /// How long the token is good
-    #[arg(long, value_name = "HOURS", default_value_t = 24)]
-    pub(crate) hours: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AdminArgs {
-    #[command(subcommand)]
-    pub(crate) command: AdminCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AdminCommand {
-    /// Split a physical partition in two, while it serves.
-    Split(SplitArgs),
-    /// Merge neighbouring physical partitions into one, while they serve.
-    Merge(MergeArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SplitArgs {
-    /// The container
-    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
-    pub(crate) container: ContainerName,
-
-    /// The id of the partition, as `partita partitions` shows it
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
-
-    /// Split at this EPK instead of where half of the bytes lie on each side
-    #[arg(long, value_name = "EPK", conflicts_with = "midpoint")]
-    pub(crate) at: Option<String>,
-
-    /// Split in the middle of the hash range
-    #[arg(long)]
-    pub(crate) midpoint: bool,
-
-    #[command(flatten)]
-    pub(crate) doing: MoveArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MergeArgs {
-    /// The container
-    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
-    pub(crate) container: ContainerName,
-
-    /// The ids of the partitions, as `partita partitions` shows them
-    #[arg(value_name = "ID", num_args = 2.., required = true)]
-    pub(crate) ids: Vec<String>,
-
-    #[command(flatten)]
-    pub(crate) doing: MoveArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MoveArgs {
-    /// Wait until it is done
-    #[arg(long)]
-    pub(crate) wait: bool,
-
-    /// Print the server's answer as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AdviseArgs {
-    /// The container
-    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
-    pub(crate) container: Option<ContainerName>,
-
-    /// Items from a file, a JSON object per line, instead of a container's
-    #[arg(long, value_name = "FILE", conflicts_with = "container")]
-    pub(crate) file: Option<PathBuf>,
-
-    /// Queries from a file, one per line, instead of those that the server remembers
-    #[arg(long, value_name = "FILE")]
-    pub(crate) queries: Option<PathBuf>,
-
-    /// How many items are looked at closely: a random sample of all
-    #[arg(long, value_name = "COUNT", default_value_t = 20_000)]
-    pub(crate) sample: usize,
-
-    /// How many items of a container are read at most
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
-    pub(crate) items_max: u64,
-
-    /// How many candidates to show
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    pub(crate) top: usize,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-}
-
-/// Which server, and who asks.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Server")]
-pub(crate) struct ConnectArgs {
-    /// The server: http://HOST:PORT or https://HOST:PORT. Only it is asked, whatever other regions
-    /// its account names
-    #[arg(
-        long,
-        env = "PARTITA_ENDPOINT",
-        value_name = "URL",
-        default_value = "http://localhost:8081"
-    )]
-    pub(crate) endpoint: String,
-
-    /// A key of its account [default, on this machine only: the emulator's well-known key]
-    #[arg(long, env = "PARTITA_KEY", value_name = "KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
-
-    /// For https: trust the certificates in this file (PEM) instead of the system's
-    #[arg(long, env = "PARTITA_CA_FILE", value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PartitionsArgs {
-    /// The container
-    #[arg(value_name = "DATABASE/CONTAINER", value_parser = ContainerName::parse)]
-    pub(crate) container: ContainerName,
-
-    /// How many of the largest logical partitions to show; 0 does not look for them
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    pub(crate) top: usize,
-
-    /// Print the server's answer as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExplainKeyArgs {
-    /// The container and the key, a JSON array with one value per path: shop/orders '["acme"]'.
-    /// With --paths the key alone
-    #[arg(value_name = "DATABASE/CONTAINER KEY", num_args = 1..=2, required = true)]
-    pub(crate) what: Vec<String>,
-
-    /// The paths of a partition key, instead of a container's: no server is asked
-    #[arg(long, value_name = "PATH", value_delimiter = ',')]
-    pub(crate) paths: Vec<String>,
-
-    /// With --paths: Hash, MultiHash or Range [default: Hash for one path, MultiHash for more]
-    #[arg(long, value_name = "KIND", requires = "paths")]
-    pub(crate) kind: Option<String>,
-
-    /// With --paths: the version of the hash, 1 or 2
-    #[arg(long = "version", value_name = "VERSION", default_value_t = 2)]
-    pub(crate) key_version: u8,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// The data directory [default: ./partita-data]
-    #[arg(long, env = "PARTITA_DATA_DIR", value_name = "DIRECTORY")]
-    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -381,8 +131,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_THROUGHPUT", value_enum, default_value_t = ThroughputKind::Enforced)]
     pub(crate) throughput: ThroughputKind,
 
-    /// What containers get that are made without throughput, in a database without: an offer of 400
-    /// RU/s that limits them, one that is only shown until somebody sets it, or none
+    /// What containers get that are created without throughput, in a database without: an offer of
+    /// 400 RU/s that limits them, one that is only shown until somebody sets it, or none
     #[arg(
         long,
         env = "PARTITA_DEFAULT_THROUGHPUT",
@@ -402,7 +152,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) logical_partition_bytes_max: u64,
 
-    /// Bytes of items at which a partition is split, understood like that
+    /// Bytes of items at which a partition is split; the same suffixes are understood
     #[arg(
         long,
         env = "PARTITA_PARTITION_BYTES_MAX",
@@ -460,8 +210,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PARTITA_STRICT_JSON")]
     pub(crate) strict_json: bool,
 
-    /// Make the databases, containers and items that this file declares (JSON or TOML, in the words
-    /// of the Terraform provider) unless they are there
+    /// Create the databases, containers and items that this file declares (JSON or TOML, in the
+    /// words of the Terraform provider) unless they exist
     #[arg(long, env = "PARTITA_INIT", value_name = "FILE")]
     pub(crate) init: Option<PathBuf>,
 
@@ -504,7 +254,7 @@ pub(crate) struct ServeArgs {
     pub(crate) metrics: MetricsKind,
 
     /// Where alerts are posted as JSON: a logical partition passed 80 % of its limit, or a
-    /// partition turns away more than 1 % of its requests. They are logged in any case
+    /// partition refuses more than 1 % of its requests. They are logged in any case
     #[arg(long, env = "PARTITA_ALERT_WEBHOOK", value_name = "URL", hide_env_values = true)]
     pub(crate) alert_webhook: Option<String>,
 
@@ -517,7 +267,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) alert_webhook_ca_file: Option<PathBuf>,
 
-    /// How often is looked for alerts, in seconds
+    /// How often to look for alerts, in seconds
     #[arg(
         long,
         env = "PARTITA_ALERT_SECONDS",
@@ -622,17 +372,6 @@ pub(crate) struct TlsArgs {
         conflicts_with = "tls_cert"
     )]
     pub(crate) tls_san: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HealthcheckArgs {
-    /// The server [default: http://localhost with the port of PARTITA_LISTEN, or 8081]
-    #[arg(long, env = "PARTITA_URL", value_name = "URL")]
-    pub(crate) url: Option<String>,
-
-    /// For https: trust the certificates in this file (PEM) instead of the system's
-    #[arg(long, env = "PARTITA_CA_FILE", value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

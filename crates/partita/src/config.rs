@@ -1,35 +1,30 @@
 //! What was typed, understood: addresses and files, checked before anything starts.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use partita_cli::Failure;
 use partita_engine::{
     ChangeFeedSettings, DefaultThroughput, EngineSettings, PartitionSettings, QuerySettings,
     ScriptSettings, ThroughputMode,
 };
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
+use partita_http_client::{Authorities, OneShotRequest, Url};
 use partita_model::MemoryBudget;
 use partita_nosql::Trust;
 use partita_storage::{DiskSettings, Durability, EmbeddedSettings};
 
-use crate::alerts;
 use crate::args::{
     DefaultThroughputKind, DurabilityKind, LogKind, ServeArgs, StoreKind, Switch, ThroughputKind,
     TlsArgs,
 };
-use crate::failure::Failure;
 use crate::memory::{Asked, MemoryPlan};
 use crate::memory_limit::MemoryLimit;
-use crate::outgoing::{Authorities, Errand, Target};
 use crate::script_worker;
 use crate::system::SystemThreads;
 use crate::trust::{PrimaryKey, TrustSource};
-
-/// The port of Microsoft's emulators.
-pub(crate) const DEFAULT_PORT: u16 = 8081;
 
 const DEFAULT_DATA_DIR: &str = "./partita-data";
 
@@ -51,7 +46,7 @@ pub(crate) struct Config {
     pub(crate) clock_skew_seconds: u64,
     /// Are duplicate names in JSON refused?
     pub(crate) strict_json: bool,
-    /// What shall be there when it is ready.
+    /// What shall exist when it is ready.
     pub(crate) init: Option<PathBuf>,
     /// Faults on order, and a clock that can be put forward?
     pub(crate) test_controls: bool,
@@ -59,8 +54,8 @@ pub(crate) struct Config {
     /// Where clients are told to find the account.
     pub(crate) public_endpoint: Option<String>,
     /// Where alerts are posted.
-    pub(crate) alert_webhook: Option<Errand>,
-    /// How often is looked for alerts.
+    pub(crate) alert_webhook: Option<OneShotRequest>,
+    /// How often to look for alerts.
     pub(crate) alert_interval: Duration,
     /// Series for each partition?
     pub(crate) partition_metrics: bool,
@@ -87,7 +82,7 @@ impl StoreConfig {
 
 impl Config {
     pub(crate) fn from_args(args: ServeArgs) -> Result<Config, Failure> {
-        let listen = parse_listen(&args.listen)?;
+        let listen = listen(&args.listen)?;
         let trusted =
             TrustSource { keys: args.keys.clone(), listen: listen.clone(), metrics: args.metrics };
         let (trust, primary_key) = trusted.read()?;
@@ -217,44 +212,19 @@ fn public_endpoint(url: Option<String>) -> Result<Option<String>, Failure> {
 }
 
 /// A webhook's URL is often a secret, so messages do not repeat it.
-fn alert_webhook(args: &ServeArgs) -> Result<Option<Errand>, Failure> {
+fn alert_webhook(args: &ServeArgs) -> Result<Option<OneShotRequest>, Failure> {
     let Some(url) = &args.alert_webhook else { return Ok(None) };
-    let target =
-        Target::parse(url).map_err(|why| Failure::usage(format!("--alert-webhook: {why}")))?;
+    let url = Url::parse(url).map_err(|why| Failure::usage(format!("--alert-webhook: {why}")))?;
     let file = args.alert_webhook_ca_file.as_deref();
     let authorities = Authorities::read("--alert-webhook-ca-file", file).map_err(Failure::usage)?;
-    Ok(Some(alerts::webhook(target, authorities)))
+    Ok(Some(partita_alerts::webhook(url, authorities)))
 }
 
-/// Reads `--listen`: `8081`, `localhost:8081`, `127.0.0.1:8081`, `[::]:8081`, `0.0.0.0`.
-pub(crate) fn parse_listen(texts: &[String]) -> Result<Vec<Listen>, Failure> {
-    texts.iter().map(|text| parse_one_listen(text.trim())).collect()
-}
-
-fn parse_one_listen(text: &str) -> Result<Listen, Failure> {
-    if let Ok(port) = text.parse() {
-        return Ok(Listen::Loopback { port });
-    }
-    match text.strip_prefix("localhost") {
-        Some("") => return Ok(Listen::Loopback { port: DEFAULT_PORT }),
-        Some(rest) => {
-            if let Some(Ok(port)) = rest.strip_prefix(':').map(str::parse) {
-                return Ok(Listen::Loopback { port });
-            }
-        }
-        None => {}
-    }
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(Listen::Address(address));
-    }
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    match bare.parse::<IpAddr>() {
-        Ok(ip) => Ok(Listen::Address(SocketAddr::new(ip, DEFAULT_PORT))),
-        Err(_) => Err(Failure::usage(format!(
-            "--listen {text:?} is no address: use PORT, IP:PORT, IP or localhost:PORT, \
-             for example 8081, 0.0.0.0:8081 or [::]:8081"
-        ))),
-    }
+fn listen(texts: &[String]) -> Result<Vec<Listen>, Failure> {
+    let parse = |text: &String| {
+        Listen::parse(text.trim()).map_err(|why| Failure::usage(format!("--listen {why}")))
+    };
+    texts.iter().map(parse).collect()
 }
 
 /// The directory for data and certificate. A memory store has none unless one is named.
@@ -351,27 +321,6 @@ mod tests {
         assert!(blocks(&[]));
         assert!(blocks(&["--script-blocking", "on"]));
         assert!(!blocks(&["--script-blocking", "off"]));
-    }
-
-    #[test]
-    fn addresses_are_read_in_all_their_forms() {
-        let address = |text: &str| Listen::Address(text.parse().unwrap());
-        for (text, expected) in [
-            ("9000", Listen::Loopback { port: 9000 }),
-            ("localhost", Listen::Loopback { port: 8081 }),
-            ("localhost:0", Listen::Loopback { port: 0 }),
-            ("127.0.0.1:81", address("127.0.0.1:81")),
-            ("0.0.0.0", address("0.0.0.0:8081")),
-            ("::1", address("[::1]:8081")),
-            ("[::]", address("[::]:8081")),
-            ("[::]:82", address("[::]:82")),
-        ] {
-            assert_eq!(parse_one_listen(text), Ok(expected), "{text}");
-        }
-        for text in ["", "70000", "localhost:x", "localhosts:1", "example.org:1", ":8081", "[::1"] {
-            let failure = parse_one_listen(text).unwrap_err().to_string();
-            assert!(failure.contains("is no address"), "{text}: {failure}");
-        }
     }
 
     #[test]

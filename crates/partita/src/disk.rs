@@ -9,12 +9,11 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use partita_cli::Failure;
 use partita_engine::Database;
 use partita_gateway::{Sample, Series, SeriesKind};
 use partita_model::Object;
 use partita_storage::{Disk, DiskLevel, Status};
-
-use crate::failure::Failure;
 
 /// At 500 MB a second a disk loses 50 MB in this time, less than half of the smallest reserve.
 const LOOK: Duration = Duration::from_millis(100);

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use partita_cli::Failure;
 use partita_engine::{Database, Maintenance, MaintenanceBudget};
-
-use crate::failure::Failure;
 
 /// Operations under way take milliseconds.
 const BLOCKED: Duration = Duration::from_millis(20);

@@ -18,9 +18,9 @@
 
 use std::fmt;
 
+use partita_cli::Failure;
 use partita_model::Object;
 
-use crate::failure::Failure;
 use crate::memory_limit::MemoryLimit;
 
 const MB: u64 = 1 << 20;

@@ -91,10 +91,8 @@ fn limits_on_the_way_up(root: &Path, hierarchy: &Hierarchy, path: &str) -> Vec<M
     // A path that leads above the root of a namespace names nothing that can be seen from here.
     let visible = |part: &Component<'_>| matches!(part, Component::Normal(_));
     let is_visible = Path::new(path).components().skip(1).all(|part| visible(&part));
-    let mut directory = match is_visible {
-        true => mount.join(path.trim_start_matches('/')),
-        false => mount.clone(),
-    };
+    let mut directory =
+        if is_visible { mount.join(path.trim_start_matches('/')) } else { mount.clone() };
     let mut limits = Vec::new();
     loop {
         let file = directory.join(hierarchy.file);

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, thread};
 
+use partita_cli::Failure;
 use partita_engine::ScriptRuntime;
 use partita_script::{Courtesy, Limits, WorkerCommand, Workers};
 use rustix::process::{getpid, setpriority_process};
 
 use crate::args::ScriptWorkerArgs;
-use crate::failure::Failure;
 use crate::memory::ScriptMemory;
 use crate::standing;
 use crate::system::{SystemClock, SystemEntropy};

@@ -13,6 +13,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use partita_alerts::{Counts, Watcher, WatcherSettings};
+use partita_cli::{EXIT_INTERRUPTED, Failure};
+use partita_declaration as declaration;
 use partita_engine::{Database, ThroughputMode};
 use partita_gateway::{
     Certificate, Courtesy, Pool, Reloads, Server, ServiceStatus, Services, Shutdown, Signals,
@@ -23,22 +26,17 @@ use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::access::renewal;
-use crate::alerts::{Counts, Watcher, WatcherSettings};
-use crate::banner::Banner;
-use crate::compat;
 use crate::config::{Config, StoreConfig};
 use crate::descriptors;
 use crate::disk::{self, DiskWatcher};
-use crate::failure::{EXIT_INTERRUPTED, Failure};
-use crate::init;
 use crate::maintainer::Maintainer;
 use crate::memory::MemoryPlan;
-use crate::metrics;
+use crate::reports::banner::Banner;
+use crate::reports::{compat, metrics};
 use crate::script_worker;
 use crate::standing;
 use crate::system::{SystemClock, SystemEntropy};
-use crate::trust::{PrimaryKey, TrustSource};
+use crate::trust::{PrimaryKey, TrustSource, renewal};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -67,10 +65,10 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         config.engine.clone(),
     )?;
     if let Some(file) = &config.init
-        && let Err(failure) = init::apply(&database, file)
+        && let Err(why) = declaration::apply(&database, file)
     {
         database.close()?;
-        return Err(failure);
+        return Err(Failure::usage(format!("--init {}: {why}", file.display())));
     }
     let served = Maintainer::start(&database).and_then(|maintainer| {
         let handed = Handed { clock: handed, entropy, controls };
@@ -117,7 +115,9 @@ fn watch_and_serve(
     let counts = Arc::new(Counts::default());
     let settings =
         WatcherSettings { interval: config.alert_interval, webhook: config.alert_webhook.take() };
-    let watcher = Watcher::start(Arc::clone(database), settings, Arc::clone(&counts), clock)?;
+    let watcher =
+        Watcher::start(Arc::clone(database), settings, Arc::clone(&counts), Arc::new(clock))
+            .map_err(Failure::other)?;
     let served = serve(config, clock, Arc::clone(database), handed, &counts);
     watcher.stop();
     served
@@ -319,7 +319,7 @@ fn memory_status(plan: &MemoryPlan, figures: MemoryFigures) -> Object {
 
 fn warn_about_known_key(config: &Config) {
     let public = config.server.listen.iter().any(|listen| !listen.is_loopback());
-    let known = partita_gateway::auth::Key::parse(crate::trust::WELL_KNOWN_KEY).ok();
+    let known = partita_gateway::auth::Key::parse(partita_gateway::auth::WELL_KNOWN_KEY).ok();
     let same = match (&config.trust.keys.primary, &known) {
         (Some(key), Some(known)) => key.sign(b"") == known.sign(b""),
         _ => false,

@@ -30,6 +30,10 @@ use super::{AuthError, Principal, parse_http_date, usual};
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 
+/// The key of Microsoft's emulators, which is printed in their documentation.
+pub const WELL_KNOWN_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
 /// Why a text is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {

@@ -18,7 +18,7 @@ mod usual;
 
 pub use bearer::{Bearer, Issuer, is_bearer_token, unknown_key, verify_bearer, verify_emulator};
 pub use date::parse_http_date;
-pub use master_key::{Key, KeyError, Keys, Signed, string_to_sign};
+pub use master_key::{Key, KeyError, Keys, Signed, WELL_KNOWN_KEY, string_to_sign};
 pub use own_issuer::{OwnIssuer, TokenClaims};
 pub use published_keys::{Fetching, PublishedKeys};
 pub use resource_token::is_resource_token;

@@ -5,9 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::access::eventually;
 use crate::https::Https;
-use crate::process::{Directory, Process, run};
+use crate::process::{Directory, Process, eventually, run};
 use crate::requests::Account;
 
 /// Takes one POST and answers it: the body.

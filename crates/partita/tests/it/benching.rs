@@ -134,7 +134,11 @@ fn what_is_wrong_is_told_with_what_to_do_and_nothing_is_left() {
     refused(&["--throughput", "100"], 2, &["400 at least"]);
     refused(&["--operations", "10", "--keys", "100"], 2, &["Lower --keys"]);
     // An answer of the server about something that only it can know.
-    refused(&["--throughput", "2000000000"], 1, &["the container cannot be made", "--throughput"]);
+    refused(
+        &["--throughput", "2000000000"],
+        1,
+        &["the container cannot be created", "--throughput"],
+    );
     assert_eq!(make_database(&server), 201, "the database was removed");
     let nobody = run(&directory, &["bench", "--endpoint", "http://127.0.0.1:1"]);
     assert!(said(&nobody).contains("Is a server running there?"), "{}", said(&nobody));
@@ -151,7 +155,7 @@ fn what_was_there_before_stays() {
     account.create_database("mine");
     account.create_container("mine", "items", r#"["/pk"]"#, 400);
     let taken = bench(&directory, &server, &["--database", "mine"]);
-    assert!(said(&taken).contains("mine/items is there already"), "{}", said(&taken));
+    assert!(said(&taken).contains("mine/items exists already"), "{}", said(&taken));
     let arguments = ["--database", "mine", "--container", "x", "--operations", "100", "--json"];
     measured(&bench(&directory, &server, &arguments));
     let listed = |container: &str| {
@@ -189,7 +193,7 @@ fn a_server_that_goes_away_ends_the_benchmark() {
     assert!(report["operations"].as_f64().unwrap() > 0.0, "{report}");
     assert_eq!(report["errors"][0]["error"], "no connection", "{report}");
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("dbs/bench was made for this run"), "{}", said(&output));
+    assert!(said(&output).contains("dbs/bench was created for this run"), "{}", said(&output));
 }
 
 #[test]

@@ -83,9 +83,10 @@ fn queries_end_with_their_clients() {
     for half in [false, true] {
         let clients: Vec<TcpStream> = (0..3).map(|_| send(&server, &bomb)).collect();
         until_queries_run(&server, 3);
-        match half {
-            true => assert!(clients.into_iter().all(|client| heard(client).is_empty())),
-            false => drop(clients),
+        if half {
+            assert!(clients.into_iter().all(|client| heard(client).is_empty()));
+        } else {
+            drop(clients);
         }
         until_queries_run(&server, 0);
     }

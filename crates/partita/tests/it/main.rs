@@ -2,22 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod access;
 mod alerting;
 mod benching;
-mod checking;
 mod declaring;
 mod growing;
 mod https;
-mod issuers;
 mod leaving;
+mod lifecycle;
 mod process;
 mod requests;
-mod scraping;
 mod scripting;
-mod secrets;
-mod settings;
-mod starting;
-mod stopping;
+mod security;
 mod waiting;
 mod watching;

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -125,4 +126,17 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Asks until the answer is the expected one, since a signal is taken up in its own time.
+pub(crate) fn eventually(expected: u16, mut ask: impl FnMut() -> u16) {
+    let mut last = 0;
+    for _ in 0..3_000 {
+        last = ask();
+        if last == expected {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{last} in place of {expected}");
 }
