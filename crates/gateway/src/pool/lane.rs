@@ -7,6 +7,8 @@
 //! any number of long ones. Its thread also stands behind the other threads from then on, and
 //! behind everybody while its credential has more long jobs than there are permits, as far as the
 //! system lets it. It ends with its job: a thread that has stood back cannot come forward again.
+//! One that stands last leaves its processor as soon as anybody wants it, and then may not get one
+//! for long. So its permit keeps none but long jobs waiting.
 //!
 //! Threads are few as well. A share begins another job only while more threads are free than it and
 //! its credential have jobs begun already, each counted: one has a third of them at most, a
@@ -30,7 +32,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::kinds::{Expected, Origin};
-use super::turns::{NEW_NANOS, SHORT_NANOS, Share, Turns};
+use super::turns::{NEW_NANOS, SHORT_NANOS, Share, Turns, Waiting};
 use super::{Courtesy, PoolError};
 
 /// Until it may be asked to hand its permit on, a job runs for so long …
@@ -90,6 +92,8 @@ struct State {
     /// Begun, and on their way to a thread.
     ready: VecDeque<Job>,
     running: usize,
+    /// … of these, threads that stand last.
+    running_last: usize,
     begun: usize,
     begun_by: Counts,
     /// Begun, and long.
@@ -112,6 +116,7 @@ struct Job {
 struct Parked {
     /// Whose thread it is.
     job: u64,
+    stands_last: bool,
     is_due: AtomicBool,
     turn: Condvar,
 }
@@ -225,6 +230,11 @@ impl Lane {
         self.lock().queued.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn begun(&self) -> usize {
+        self.lock().begun
+    }
+
     /// No more jobs come. Those that are there are done first.
     pub(super) fn close(&self) {
         let mut state = self.lock();
@@ -237,22 +247,25 @@ impl Lane {
 
     /// Gives out what permits there are.
     fn dispatch(self: &Arc<Lane>, state: &mut State) {
-        while state.running < self.size.permits && state.turns.len() > 0 {
+        while state.running - state.running_last < self.size.permits && state.turns.len() > 0 {
+            let is_free = state.running < self.size.permits;
             let has_thread = state.idle > state.ready.len() || self.start_thread(state).is_ok();
             let State { turns, parked, begun_by, begun, .. } = &mut *state;
             let size = &self.size;
             let free = self.size.threads_max.saturating_sub(*begun);
             let is_shared = self.size.threads_max > self.size.permits;
-            let may_begin = |share: Share, expected: Expected| match is_shared {
-                true => begun_by.leave_room(share, free.saturating_sub(size.kept_from(expected))),
-                false => free > 0,
+            let may_begin = |waiting: &Waiting| {
+                let free = free.saturating_sub(size.kept_from(waiting.expected));
+                if is_shared { begun_by.leave_room(waiting.origin.share, free) } else { free > 0 }
             };
-            let next = turns.next(|id, share, expected| {
-                parked.contains_key(&id) || (has_thread && may_begin(share, expected))
+            let next = turns.next(|waiting| {
+                (is_free || waiting.is_short() || waiting.is_ending())
+                    && (parked.contains_key(&waiting.id) || (has_thread && may_begin(waiting)))
             });
             let Some(id) = next else { break };
             state.running += 1;
             if let Some(parked) = state.parked.remove(&id) {
+                state.running_last += usize::from(parked.stands_last);
                 parked.is_due.store(true, Ordering::Relaxed);
                 parked.turn.notify_one();
             } else if let Some(job) = state.queued.remove(&id) {
@@ -372,14 +385,19 @@ impl Lane {
         task.processor_nanos.store(had, Ordering::Relaxed);
         state.turns.charge(task.share(), nanos);
         state.running -= 1;
+        state.running_last -= usize::from(STANCE.get() == Stance::Last);
     }
 
     /// Waits for this thread's turn.
     fn park(self: &Arc<Lane>, mut state: MutexGuard<'_, State>, task: &Task) {
         state.next_id += 1;
         let id = state.next_id;
-        let parked =
-            Arc::new(Parked { job: task.id, is_due: AtomicBool::new(false), turn: Condvar::new() });
+        let parked = Arc::new(Parked {
+            job: task.id,
+            stands_last: STANCE.get() == Stance::Last,
+            is_due: AtomicBool::new(false),
+            turn: Condvar::new(),
+        });
         state.parked.insert(id, Arc::clone(&parked));
         let used_nanos = task.used_nanos.load(Ordering::Relaxed);
         state.turns.wait(id, task.origin, used_nanos, task.is_cancelled());
@@ -490,10 +508,16 @@ impl Task {
             true => (Stance::Last, courtesy.stand_last),
             false => (Stance::Back, courtesy.stand_back),
         };
-        if STANCE.get() < wanted {
-            STANCE.set(wanted);
-            stand();
+        if STANCE.get() >= wanted {
+            return;
         }
+        STANCE.set(wanted);
+        if wanted == Stance::Last {
+            let mut state = self.lane.lock();
+            state.running_last += 1;
+            self.lane.dispatch(&mut state);
+        }
+        stand();
     }
 
     /// Has another thread take part in the job, if one is to spare. False: none is.
@@ -538,7 +562,8 @@ impl Task {
         for (id, _) in parked.iter().filter(|(_, parked)| parked.job == self.id) {
             turns.cancel(*id);
         }
-        self.lane.waiting.store(state.turns.len(), Ordering::Relaxed);
+        // Who ends is let go on at once beside those that stand last.
+        self.lane.dispatch(&mut state);
         drop(state);
         // What it holds may be much, or need the lock.
         drop(dropped);

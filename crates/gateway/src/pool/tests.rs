@@ -337,6 +337,33 @@ fn a_long_job_stands_back_and_one_of_many_stands_last() {
 }
 
 #[test]
+fn a_short_job_does_not_wait_for_one_that_stands_last_and_gets_no_processor() {
+    let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
+    let long = Endless::default();
+    let mut first = long.run(&pool, of_kind(SHARE, 1), LONG_NANOS);
+    assert!(begin(&mut first).is_pending());
+    until(|| long.running() == 1);
+    let (started_sender, started) = mpsc::channel();
+    let (gate, gated) = mpsc::channel::<()>();
+    let mut starved = Box::pin(pool.run(JobLength::Long, of_kind(SHARE, 1), move |task| {
+        task.step_aside();
+        started_sender.send(STOOD.get()).unwrap();
+        gated.recv().unwrap();
+    }));
+    assert!(begin(&mut starved).is_pending());
+    assert_eq!(started.recv(), Ok("last"));
+    for kind in [2, 2, 3] {
+        assert_eq!(block_on(pool.run(JobLength::Long, of_kind(SHARE, kind), |_| 7)), Ok(7));
+    }
+    // Who leaves ends, too.
+    drop(first);
+    until(|| pool.long.begun() == 1);
+    gate.send(()).unwrap();
+    assert_eq!(block_on(starved), Ok(()));
+    until(|| pool.long.begun() == 0);
+}
+
+#[test]
 fn what_was_cut_off_while_it_was_short_is_not_known_to_be() {
     let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
     let stands = |nanos| {

@@ -40,14 +40,27 @@ pub(super) struct Turns {
     arrived: u64,
 }
 
+/// Somebody who waits.
 #[derive(Debug)]
-struct Waiting {
-    id: u64,
-    origin: Origin,
-    expected: Expected,
+pub(super) struct Waiting {
+    pub(super) id: u64,
+    pub(super) origin: Origin,
+    pub(super) expected: Expected,
     used_nanos: u64,
     arrived: u64,
     cancelled: bool,
+}
+
+impl Waiting {
+    /// Is it neither long nor expected to be?
+    pub(super) fn is_short(&self) -> bool {
+        self.used_nanos < SHORT_NANOS && self.expected < Expected::Long
+    }
+
+    /// Is its client gone, so that it ends as soon as it can?
+    pub(super) fn is_ending(&self) -> bool {
+        self.cancelled
+    }
 }
 
 /// What somebody has had since there was something to do for them.
@@ -115,11 +128,9 @@ impl Turns {
     }
 
     /// Who is next, of those who may. They do not wait any more.
-    pub(super) fn next(&mut self, may: impl Fn(u64, Share, Expected) -> bool) -> Option<u64> {
+    pub(super) fn next(&mut self, may: impl Fn(&Waiting) -> bool) -> Option<u64> {
         let is_turn_of_oldest = (self.given + 1).is_multiple_of(FAIRNESS);
-        let may = |(_, waiting): &(usize, &Waiting)| {
-            may(waiting.id, waiting.origin.share, waiting.expected)
-        };
+        let may = |(_, waiting): &(usize, &Waiting)| may(waiting);
         let able = self.waiting.iter().enumerate().filter(may);
         let next = match is_turn_of_oldest {
             true => able.min_by_key(|(_, waiting)| waiting.arrived),
@@ -132,10 +143,9 @@ impl Turns {
 
     fn rank(&self, waiting: &Waiting) -> impl Ord + use<> {
         let class = match waiting.used_nanos {
-            _ if waiting.expected == Expected::Long => 2_u8,
+            _ if !waiting.is_short() => 2_u8,
             used if used < NEW_NANOS => 0,
-            used if used < SHORT_NANOS => 1,
-            _ => 2,
+            _ => 1,
         };
         let share = waiting.origin.share;
         let nanos = |had: Option<&Had>| had.map_or(0, |had| had.nanos);
@@ -173,7 +183,7 @@ mod tests {
     }
 
     fn next(turns: &mut Turns) -> Option<u64> {
-        turns.next(|_, _, _| true)
+        turns.next(|_| true)
     }
 
     /// All have come and have used so much.
@@ -244,8 +254,8 @@ mod tests {
         let mut turns = line(&[(share(1, 1), 0), (share(2, 1), 90 * MILLI), (share(3, 1), 0)]);
         turns.cancel(1);
         assert_eq!(next(&mut turns), Some(1));
-        assert_eq!(turns.next(|id, _, _| id != 0), Some(2));
-        assert_eq!(turns.next(|id, _, _| id != 0), None);
+        assert_eq!(turns.next(|waiting| waiting.id != 0), Some(2));
+        assert_eq!(turns.next(|waiting| waiting.id != 0), None);
         assert!(turns.remove(0) && !turns.remove(0));
         assert_eq!(turns.len(), 0);
     }
@@ -272,10 +282,9 @@ mod tests {
         let mut turns = Turns::default();
         (0..3).for_each(|id| turns.wait(id, of_kind(id % 2), 0, false));
         turns.note(of_kind(0), true);
-        let is_short = |_, _, expected| expected < Expected::Long;
-        assert_eq!(turns.next(is_short), Some(1));
-        assert_eq!(turns.next(is_short), None);
+        assert_eq!(turns.next(Waiting::is_short), Some(1));
+        assert_eq!(turns.next(Waiting::is_short), None);
         turns.note(of_kind(0), false);
-        assert_eq!(turns.next(is_short), Some(0));
+        assert_eq!(turns.next(Waiting::is_short), Some(0));
     }
 }
