@@ -6,6 +6,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use http::StatusCode;
+use partita_executor::OrderedError;
 use partita_gateway::auth::AuthError;
 use partita_model::{Error, ErrorKind, json};
 
@@ -194,6 +195,20 @@ fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
     }
 }
 
+impl From<OrderedError> for Failure {
+    fn from(error: OrderedError) -> Failure {
+        Failure {
+            status: StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            substatus: error.substatus,
+            code: error.code,
+            retry_after_ms: error.retry_after_ms,
+            message: OrderedError::MESSAGE.to_owned(),
+            planning: false,
+            plan: None,
+        }
+    }
+}
+
 impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Failure {
         let (status, substatus, code) = match &error {
@@ -329,7 +344,8 @@ mod tests {
     fn errors_of_a_plan_say_so() {
         let mut failure = Failure::from(Error::bad_request(r#"{"errors":[]}"#));
         failure.planning = true;
-        let start = r#""Gateway Failed to Retrieve Query Plan: Message: {\"errors\":[]}\r\n"#;
+        let start =
+            r#""Gateway Failed to Retrieve Query Plan: Message: {\"errors\":[]}\r\n"#;
         assert!(failure.body("a", "/").contains(start));
         failure.status = StatusCode::NOT_FOUND;
         assert!(!failure.body("a", "/").contains("Gateway"));

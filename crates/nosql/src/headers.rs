@@ -5,10 +5,9 @@
 
 use http::HeaderName;
 use partita_engine::{Demand, EtagPattern, Indexing, KeyRequired, PageRequest, Priority};
+use partita_executor::WAIT_SECONDS_MAX;
 use partita_gateway::Head;
 use partita_model::{Consistency, ContainerRid, Error, PartitionKeyHeader, Result, limits};
-
-use crate::long_poll::WAIT_SECONDS_MAX;
 
 // Both ways.
 pub(crate) const ACTIVITY_ID: HeaderName = HeaderName::from_static("x-ms-activity-id");

@@ -10,9 +10,9 @@ use partita_engine::{
     ChangeFeedSettings, DefaultThroughput, EngineSettings, PartitionSettings, QuerySettings,
     ScriptSettings, ThroughputMode,
 };
+use partita_executor::Trust;
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_model::MemoryBudget;
-use partita_nosql::Trust;
 use partita_storage::{DiskSettings, Durability, EmbeddedSettings};
 
 use crate::alerts;

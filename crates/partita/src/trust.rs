@@ -10,9 +10,9 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use partita_executor::{MetricsAccess, Trust};
 use partita_gateway::Listen;
 use partita_gateway::auth::{Key, Keys, ScrapeToken};
-use partita_nosql::{MetricsAccess, Trust};
 
 use crate::access::AccessFile;
 use crate::args::{KeyArgs, MetricsKind};

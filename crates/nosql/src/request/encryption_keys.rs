@@ -5,7 +5,7 @@ use partita_engine::{DatabasePath, EncryptionKeyOp, EncryptionKeyPath, Op};
 use partita_model::{Result, Value};
 
 use super::query::resources;
-use super::{Incoming, Runs, if_match, not_allowed, read_condition};
+use super::{Incoming, if_match, not_allowed, read_condition};
 
 pub(super) fn keys(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op> {
     let headers = incoming.headers;
@@ -34,13 +34,4 @@ pub(super) fn key(key: EncryptionKeyPath, incoming: Incoming<'_>) -> Result<Op> 
         }
         _ => return Err(not_allowed(incoming.method, "a client encryption key", "GET or PUT")),
     }))
-}
-
-pub(super) fn profile(op: &EncryptionKeyOp) -> (&'static str, Runs) {
-    match op {
-        EncryptionKeyOp::Create { .. } => ("CreateEncryptionKey", Runs::InPool),
-        EncryptionKeyOp::Read { .. } => ("ReadEncryptionKey", Runs::Inline),
-        EncryptionKeyOp::Replace { .. } => ("ReplaceEncryptionKey", Runs::InPool),
-        EncryptionKeyOp::List { .. } => ("ListEncryptionKeys", Runs::InPool),
-    }
 }

@@ -42,12 +42,11 @@ pub(super) fn items(
                 return batch(container, incoming, key_required);
             }
             let item = new_item(incoming, key_required)?;
-            let write = match headers.flag(&headers::IS_UPSERT)? {
-                true => {
-                    let condition = upsert_condition(headers)?;
-                    Op::UpsertItem { container, item, condition }
-                }
-                false => Op::CreateItem { container, item },
+            let write = if headers.flag(&headers::IS_UPSERT)? {
+                let condition = upsert_condition(headers)?;
+                Op::UpsertItem { container, item, condition }
+            } else {
+                Op::CreateItem { container, item }
             };
             triggered(headers, write)
         }
@@ -118,9 +117,10 @@ fn new_item(incoming: Incoming<'_>, key_required: KeyRequired) -> Result<NewItem
 
 /// The item as JSON text. Clients may send binary JSON as well; the database never sees it.
 fn item_text(body: Bytes) -> Result<Vec<u8>> {
-    match binary_json::is_binary(&body) {
-        true => Ok(binary_json::to_text(&body)?.into_bytes()),
-        false => Ok(Vec::from(body)),
+    if binary_json::is_binary(&body) {
+        Ok(binary_json::to_text(&body)?.into_bytes())
+    } else {
+        Ok(Vec::from(body))
     }
 }
 

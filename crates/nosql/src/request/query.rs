@@ -12,12 +12,12 @@ use partita_model::{Error, ErrorKind, Result, Value};
 use partita_query::{Filter, PlainRow, Query};
 
 use super::items::scope;
-use super::{Incoming, Shape, wrong_type};
+use super::{Incoming, ResponseOptions, wrong_type};
 use crate::headers::{self, Headers, bad_value};
 
 /// What the client wants to know beside the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueryShape {
+pub(crate) struct QueryOptions {
     /// How the query was executed, instead of its rows.
     pub(crate) explain: bool,
     /// Times and counts.
@@ -136,15 +136,15 @@ pub(super) fn plan(container: ContainerPath, incoming: &Incoming<'_>) -> Result<
 }
 
 /// What the client wants of the answer to a query or a plan.
-pub(super) fn shape(headers: Headers<'_>) -> Result<Shape> {
-    let query = QueryShape {
+pub(super) fn options(headers: Headers<'_>) -> Result<ResponseOptions> {
+    let query = QueryOptions {
         explain: headers.flag(&headers::EXPLAIN)?,
         metrics: headers.flag(&headers::POPULATE_QUERY_METRICS)?,
         index_metrics: index_metrics(headers)?,
         keyed: headers.partition_key()?.is_some_and(|key| !key.0.is_empty()),
         plan: headers.flag(&headers::IS_QUERY_PLAN)?,
     };
-    Ok(Shape { query, ..Shape::default() })
+    Ok(ResponseOptions { query, ..ResponseOptions::default() })
 }
 
 /// The form in which the client wants index metrics, if it does.
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn the_newer_form_of_index_metrics_wins() {
         let read = |pairs: &[(HeaderName, &'static str)]| {
-            shape(Headers::new(&with(pairs))).map(|shape| shape.query.index_metrics)
+            options(Headers::new(&with(pairs))).map(|options| options.query.index_metrics)
         };
         let (v1, v2) = (headers::POPULATE_INDEX_METRICS, headers::POPULATE_INDEX_METRICS_V2);
         assert_eq!(read(&[]), Ok(None));

@@ -6,7 +6,7 @@ use partita_model::{Result, Value};
 
 use super::metadata::required_id;
 use super::query::resources;
-use super::{Incoming, Runs, if_match, not_allowed, read_condition};
+use super::{Incoming, if_match, not_allowed, read_condition};
 use crate::headers::{self, Headers, bad_value};
 
 /// How long a token lives, in seconds, if the client does not say.
@@ -96,27 +96,5 @@ pub(super) fn token_seconds(headers: Headers<'_>) -> Result<u64> {
                 format!("must be a number of {TOKEN_SECONDS_MIN} to {TOKEN_SECONDS_MAX} seconds");
             Err(bad_value(&headers::TOKEN_SECONDS, text, &rule))
         }
-    }
-}
-
-pub(super) fn profile_of_user(op: &UserOp) -> (&'static str, Runs) {
-    match op {
-        UserOp::Create { .. } => ("CreateUser", Runs::InPool),
-        UserOp::Upsert { .. } => ("UpsertUser", Runs::InPool),
-        UserOp::Read { .. } => ("ReadUser", Runs::Inline),
-        UserOp::Replace { .. } => ("ReplaceUser", Runs::InPool),
-        UserOp::Delete { .. } => ("DeleteUser", Runs::InPool),
-        UserOp::List { .. } => ("ListUsers", Runs::InPool),
-    }
-}
-
-pub(super) fn profile_of_permission(op: &PermissionOp) -> (&'static str, Runs) {
-    match op {
-        PermissionOp::Create { .. } => ("CreatePermission", Runs::InPool),
-        PermissionOp::Upsert { .. } => ("UpsertPermission", Runs::InPool),
-        PermissionOp::Read { .. } => ("ReadPermission", Runs::Inline),
-        PermissionOp::Replace { .. } => ("ReplacePermission", Runs::InPool),
-        PermissionOp::Delete { .. } => ("DeletePermission", Runs::InPool),
-        PermissionOp::List { .. } => ("ListPermissions", Runs::InPool),
     }
 }
