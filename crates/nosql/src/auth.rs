@@ -2,8 +2,8 @@
 //! of an identity provider.
 //!
 //! The keys and the arithmetic are the gateway's; this file knows which verb, type and link this
-//! protocol signs. A path that cannot be decoded has no link to check, so such a request is told
-//! about its path only if it carried an authorization at all.
+//! protocol signs. A path that cannot be decoded has no link to check; its error is returned only
+//! to requests that carried an authorization at all.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(crate) fn authenticate(
         let now = window.signed_unix_seconds;
         match keys.verify(authorization, &signed, now, window.skew_seconds_max) {
             Ok(principal) => return Ok(access_of(principal)),
-            // Perhaps the other type was signed; the usual one is what the client is told.
+            // Perhaps the other type was signed; the error names the usual one.
             Err(error @ AuthError::Mismatch { .. }) => refusal = refusal.or(Some(error)),
             Err(error) => return Err(error.into()),
         }

@@ -88,9 +88,3 @@ impl Controls {
             .into()
     }
 }
-
-impl std::fmt::Debug for Controls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Controls")
-    }
-}

@@ -138,9 +138,3 @@ impl Executor {
         self.0.telemetry.observe(door, operation, answered.status, seconds, charge.0);
     }
 }
-
-impl std::fmt::Debug for Executor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Executor")
-    }
-}

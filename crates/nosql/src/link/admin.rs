@@ -1,6 +1,6 @@
 //! The paths of the admin API, below `/_partita/`: a container's physical partitions.
 //!
-//! What requests on them do is told in `request/admin.rs`. The paths follow the management API of
+//! `request/admin.rs` says what requests on them do. The paths follow the management API of
 //! Microsoft's open-source emulator, which has no keys; here the account's keys are needed as for
 //! everything else. A client signs the type `_partita` and its path without the leading slash.
 

@@ -52,7 +52,7 @@ pub(super) fn batch(
     Ok(Op::Batch { container, operations, mode })
 }
 
-/// Operations of one batch always take effect in the order of the body where that can be told, so
+/// Operations of one batch always take effect in the order of the body where it matters, so
 /// `x-ms-cosmos-batch-ordered` makes no difference.
 fn mode(headers: Headers<'_>, key_required: KeyRequired) -> Result<BatchMode> {
     if headers.flag(&headers::BATCH_ATOMIC)? {

@@ -149,15 +149,9 @@ pub(super) fn scope(headers: Headers<'_>) -> Result<Scope> {
 fn epk_range(headers: Headers<'_>) -> Result<Option<EpkRange>> {
     let start = headers.text(&headers::START_EPK)?;
     let end = headers.text(&headers::END_EPK)?;
-    let by_epk = match headers.text(&headers::READ_KEY_TYPE)? {
-        Some(text) if text.eq_ignore_ascii_case("EffectivePartitionKeyRange") => true,
-        Some(text) if text.eq_ignore_ascii_case("ResourceId") => false,
-        None => false,
-        Some(text) => {
-            let rule = "must be EffectivePartitionKeyRange or ResourceId";
-            return Err(bad_value(&headers::READ_KEY_TYPE, text, rule));
-        }
-    };
+    let kinds = [("EffectivePartitionKeyRange", true), ("ResourceId", false)];
+    let rule = "must be EffectivePartitionKeyRange or ResourceId";
+    let by_epk = headers.choice(&headers::READ_KEY_TYPE, kinds, rule)?.unwrap_or(false);
     match (start, end, by_epk) {
         // Some clients say that they mean EPKs, and then want the whole range.
         (None, None, _) => Ok(None),

@@ -81,7 +81,7 @@ pub(crate) struct ResponseOptions {
     pub(crate) wrapped: bool,
     /// How long to wait at the end of the change feed.
     pub(crate) wait_seconds: u64,
-    /// What is told beside the rows of a query.
+    /// What a query answers beside its rows.
     pub(crate) query: QueryOptions,
 }
 
@@ -167,7 +167,7 @@ fn tells_items(op: &Op) -> bool {
 }
 
 /// Refuses a body in which an object has two members of the same name, however it is encoded. What
-/// else is wrong with it is told by those who read it.
+/// else is wrong with it is refused by those who read it.
 pub(crate) fn check_names(body: &[u8]) -> Result<()> {
     if hybrid_row::is_hybrid_row(body) {
         let rows = hybrid_row::read(body).unwrap_or_default();

@@ -7,8 +7,8 @@ use partita_engine::{
 use partita_model::{Error, Result, ScriptKind, Value};
 
 use super::import;
-use super::metadata::required_id;
-use super::query::resources;
+use super::metadata::resource_body;
+use super::query::{is_list, list};
 use super::{Incoming, if_match, not_allowed, partition_key, read_condition};
 use crate::headers::{self, Headers};
 
@@ -17,16 +17,15 @@ pub(super) fn scripts(
     kind: ScriptKind,
     incoming: Incoming<'_>,
 ) -> Result<Op> {
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| {
+            Op::Script(ScriptOp::List { container, kind, filter, page })
+        });
+    }
     let headers = incoming.headers;
     Ok(Op::Script(match *incoming.method {
-        Method::GET => ScriptOp::List { container, kind, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::Script(ScriptOp::List { container, kind, filter, page })
-            });
-        }
         Method::POST => {
-            let body = body(&incoming)?;
+            let body = resource_body(&incoming)?;
             if headers.flag(&headers::IS_UPSERT)? {
                 ScriptOp::Upsert { container, kind, body, condition: if_match(headers)? }
             } else {
@@ -46,7 +45,7 @@ pub(super) fn script(
     Ok(Op::Script(match *incoming.method {
         Method::GET => ScriptOp::Read { script, condition: read_condition(headers)? },
         Method::PUT => {
-            let body = body(&incoming)?;
+            let body = resource_body(&incoming)?;
             ScriptOp::Replace { script, body, condition: if_match(headers)? }
         }
         Method::DELETE => ScriptOp::Delete { script, condition: if_match(headers)? },
@@ -109,10 +108,4 @@ pub(super) fn triggered(headers: Headers<'_>, write: Op) -> Result<Op> {
         return Ok(write);
     }
     Ok(Op::Triggered { write: Box::new(write), triggers })
-}
-
-fn body(incoming: &Incoming<'_>) -> Result<Value> {
-    let body = Value::parse(&incoming.body)?;
-    required_id(&body)?;
-    Ok(body)
 }

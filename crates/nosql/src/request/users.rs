@@ -4,8 +4,8 @@ use http::Method;
 use partita_engine::{DatabasePath, Op, PermissionOp, PermissionPath, UserOp, UserPath};
 use partita_model::{Result, Value};
 
-use super::metadata::required_id;
-use super::query::resources;
+use super::metadata::{required_id, resource_body};
+use super::query::{is_list, list};
 use super::{Incoming, if_match, not_allowed, read_condition};
 use crate::headers::{self, Headers, bad_value};
 
@@ -15,14 +15,11 @@ const TOKEN_SECONDS_MIN: u64 = 10;
 const TOKEN_SECONDS_MAX: u64 = 86_400;
 
 pub(super) fn users(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op> {
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| Op::User(UserOp::List { database, filter, page }));
+    }
     let headers = incoming.headers;
     Ok(Op::User(match *incoming.method {
-        Method::GET => UserOp::List { database, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::User(UserOp::List { database, filter, page })
-            });
-        }
         Method::POST => {
             let name = required_id(&Value::parse(&incoming.body)?)?.to_owned();
             if headers.flag(&headers::IS_UPSERT)? {
@@ -49,17 +46,14 @@ pub(super) fn user(user: UserPath, incoming: Incoming<'_>) -> Result<Op> {
 }
 
 pub(super) fn permissions(user: UserPath, incoming: Incoming<'_>) -> Result<Op> {
+    if is_list(&incoming)? {
+        let list_of = |filter, page| Op::Permission(PermissionOp::List { user, filter, page });
+        return list(&incoming, list_of);
+    }
     let headers = incoming.headers;
     Ok(Op::Permission(match *incoming.method {
-        Method::GET => PermissionOp::List { user, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::Permission(PermissionOp::List { user, filter, page })
-            });
-        }
         Method::POST => {
-            let body = Value::parse(&incoming.body)?;
-            required_id(&body)?;
+            let body = resource_body(&incoming)?;
             if headers.flag(&headers::IS_UPSERT)? {
                 PermissionOp::Upsert { user, body, condition: if_match(headers)? }
             } else {
@@ -75,8 +69,7 @@ pub(super) fn permission(permission: PermissionPath, incoming: Incoming<'_>) -> 
     Ok(Op::Permission(match *incoming.method {
         Method::GET => PermissionOp::Read { permission, condition: read_condition(headers)? },
         Method::PUT => {
-            let body = Value::parse(&incoming.body)?;
-            required_id(&body)?;
+            let body = resource_body(&incoming)?;
             PermissionOp::Replace { permission, body, condition: if_match(headers)? }
         }
         Method::DELETE => PermissionOp::Delete { permission, condition: if_match(headers)? },

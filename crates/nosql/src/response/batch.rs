@@ -18,7 +18,7 @@ use crate::text::number;
 /// Bytes of a result beside its item.
 const RESULT_BYTES: usize = 160;
 
-/// What each of many refused operations is told to wait at least, unless less is enough.
+/// The least wait of each of many refused operations, unless less is enough.
 const WAIT_SHARE_MS_MIN: u64 = 50;
 
 pub(super) fn reply(

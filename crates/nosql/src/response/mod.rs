@@ -2,8 +2,9 @@
 //!
 //! A reply's facts become headers here for errors as well as for successes: SDKs learn their
 //! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
-//! parsed or copied. `item` writes the answer that carries an item, `partitions` what is told of a
-//! container's partitions, `query` what is told of a query, `changes` the change feed.
+//! parsed or copied. `item` writes the answer that carries an item, `partitions` the ranges and
+//! sizes of a container's partitions, `query` the rows and metrics of a query, `changes` the change
+//! feed.
 
 mod admin;
 mod batch;
@@ -434,7 +435,7 @@ fn item(
     with_body(status_of(change), headers, body)
 }
 
-/// What the procedure for imports answers. What it cannot do because it is there already is told
+/// What the procedure for imports answers. What it cannot do because it is there already comes
 /// with the status that it would have alone.
 fn imported(count: usize, existing: Option<&[u8]>) -> String {
     let existing = existing.map(String::from_utf8_lossy);

@@ -19,7 +19,7 @@ use crate::headers::Headers;
 use crate::link::Address;
 use crate::response::FailedRequest;
 
-/// What holders of other credentials are told.
+/// The error for credentials that are not the account's.
 const METRICS_FORBIDDEN: &str = "Metrics that name databases and containers need a key of the account \
     or the token of --metrics-token-file. Without an authorization header there are those of the process.";
 
@@ -34,7 +34,7 @@ pub(super) struct SignedRequest<'a> {
 /// Who sent a request.
 pub(super) enum Identity {
     Known(Access),
-    /// That can be told when the issuer's keys are read anew.
+    /// The issuer may have published the key since its keys were read.
     KeyUnknown(KeyIssuer),
 }
 
@@ -55,8 +55,8 @@ impl Service {
         record: &mut RequestRecord,
     ) -> Result<Identity, Box<FailedRequest>> {
         if signed.address.is_of_direct_mode() {
-            // Signed as what is looked for, not as this path: who cannot be told here all that is
-            // wrong would be told that the key is.
+            // Such a request signs the resource that it looks for, not this path. Checked as any
+            // other it would fail with a wrong key, and not say what is really wrong.
             record.operation = "ResolveAddresses";
             return Err(Feature::Addresses.refusal().into());
         }
