@@ -1,11 +1,14 @@
 //! The executor as a door uses it, without a door: no request, no header, no path.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use partita_engine::{Access, Context, Database, DatabasePath, EngineSettings, Op, block_on};
-use partita_engine::{ContainerPath, ItemPath};
+use partita_engine::{
+    Access, ContainerPath, Context, Database, DatabasePath, EngineSettings, ItemPath, Op, block_on,
+};
 use partita_executor::{
     AnsweredRequest, Controls, Credentials, Executor, ExecutorSettings, FaultSubject, Profile,
     Strike, Trust,
