@@ -42,8 +42,11 @@ EDGES = {
     "partita-engine": {"partita-query", "partita-storage", "partita-model"},
     "partita-script": {"partita-engine", "partita-query", "partita-model"},
     "partita-advisor": {"partita-query", "partita-model"},
-    "partita-gateway": {"partita-engine", "partita-model"},
-    "partita-nosql": {"partita-gateway", "partita-engine", "partita-query", "partita-model"},
+    "partita-gateway": {"partita-model"},
+    "partita-executor": {"partita-gateway", "partita-engine", "partita-model"},
+    "partita-nosql": {
+        "partita-executor", "partita-gateway", "partita-engine", "partita-query", "partita-model",
+    },
     "partita-sim": {"partita-engine", "partita-query", "partita-storage", "partita-model"},
     "partita-http-client": {"partita-gateway", "partita-model"},
     "partita-load": {"partita-http-client", "partita-model"},

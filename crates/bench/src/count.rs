@@ -13,10 +13,11 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use partita_engine::{Database, EngineSettings, ThroughputMode, block_on};
+use partita_executor::{Credentials, Executor, ExecutorSettings, Trust};
 use partita_gateway::auth::{Key, Keys};
 use partita_gateway::{Door, Head, Pool, Request, Scheme, Shutdown, Telemetry};
 use partita_model::{Clock, Consistency, Entropy, FixedClock, SeededEntropy};
-use partita_nosql::{Credentials, NoSqlDoor, NoSqlSettings, Trust};
+use partita_nosql::{NoSqlDoor, NoSqlSettings};
 use partita_storage::{MemoryStore, Store};
 
 use crate::client::{JSON, KEY, Template};
@@ -71,17 +72,20 @@ pub(crate) fn door(store: Arc<dyn Store>) -> Result<NoSqlDoor> {
         .map_err(anyhow::Error::msg)?;
     let key = Key::parse(KEY).map_err(anyhow::Error::msg)?;
     let trust = Trust::of_keys(Keys { primary: Some(key), ..Keys::default() });
-    let settings = NoSqlSettings {
+    let executor = Executor::new(ExecutorSettings {
+        database,
+        pool: Pool::new(1, 16)?,
+        telemetry: Arc::new(Telemetry::new("count")),
+        clock,
+        entropy,
         credentials: Arc::new(Credentials::new(trust)),
-        default_consistency: Consistency::Session,
-        strict_json: false,
         clock_skew_seconds: 900,
-        public_endpoint: None,
         controls: None,
         shutdown: Shutdown::new(),
-    };
-    let telemetry = Arc::new(Telemetry::new("count"));
-    Ok(NoSqlDoor::new(database, settings, clock, entropy, Pool::new(1, 16)?, telemetry))
+    });
+    let default_consistency = Consistency::Session;
+    let settings = NoSqlSettings { default_consistency, strict_json: false, public_endpoint: None };
+    Ok(NoSqlDoor::new(Arc::new(executor), settings))
 }
 
 /// A database with a container of five partitions.

@@ -16,9 +16,9 @@
 //! A request runs on the thread that read it. A door that has long work hands it to the [`Pool`];
 //! a door that waits (a group commit, a long poll) awaits, and holds no thread.
 //!
-//! This crate knows nothing of databases, containers or items: it imports neither the engine nor
-//! the model. It checks *who* signed a request ([`auth`]); what that principal may do is decided
-//! further down.
+//! This crate knows nothing of databases, containers or items: of our crates it imports the model
+//! alone, to read JSON. It checks *who* signed a request ([`auth`]); what that principal may do is
+//! decided further down.
 
 pub mod auth;
 mod authority;

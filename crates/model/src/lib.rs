@@ -30,6 +30,7 @@ pub mod id;
 pub mod json;
 pub mod keycode;
 pub mod limits;
+pub mod link;
 pub mod memory;
 mod murmur;
 pub mod partition_key;
@@ -52,6 +53,7 @@ pub use id::{
     PermissionRid, RangeRid, ScriptKind, ScriptRid, UserRid, check_item_id, check_resource_name,
 };
 pub use json::{JsonError, check_names, compact_array, compact_object, write_string};
+pub use link::{ContainerLink, LinkedResource};
 pub use memory::{MemoryBudget, MemoryFigures, MemoryShare, MemoryUse, Reservation};
 pub use murmur::{murmur3_128, murmur3_128_seeded};
 pub use partition_key::{

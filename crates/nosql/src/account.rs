@@ -2,7 +2,8 @@
 //!
 //! Clients send all further requests to the endpoints named here, so they are built from the
 //! scheme, host and port that the client itself used: behind a port mapping or under another name
-//! the server still is where the client found it. Where that is not so, it can be told.
+//! the server still is where the client found it. Where that is not so, the endpoint can be
+//! configured.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,16 +37,16 @@ const QUERY_ENGINE: &str = concat!(
 /// Where clients find the account, in parts.
 pub(crate) struct Endpoint<'a> {
     scheme: &'static str,
-    /// Or all of it, if it was told.
+    /// Or the whole URL, if one was configured.
     host: Cow<'a, str>,
     end: &'static str,
 }
 
 impl<'a> Endpoint<'a> {
-    /// Where this client came, unless something else is told.
-    pub(crate) fn new(told: Option<&'a str>, request: &'a Request) -> Endpoint<'a> {
-        if let Some(told) = told {
-            return Endpoint { scheme: "", host: Cow::Borrowed(told), end: "" };
+    /// Where this client came, unless an endpoint was configured.
+    pub(crate) fn new(configured: Option<&'a str>, request: &'a Request) -> Endpoint<'a> {
+        if let Some(url) = configured {
+            return Endpoint { scheme: "", host: Cow::Borrowed(url), end: "" };
         }
         let scheme = match request.scheme {
             Scheme::Http => "http://",

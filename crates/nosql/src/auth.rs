@@ -2,34 +2,24 @@
 //! of an identity provider.
 //!
 //! The keys and the arithmetic are the gateway's; this file knows which verb, type and link this
-//! protocol signs. A path that cannot be decoded has no link to check, so such a request is told
-//! about its path only if it carried an authorization at all.
+//! protocol signs. A path that cannot be decoded has no link to check; its error is returned only
+//! to requests that carried an authorization at all.
 
 use std::sync::Arc;
 
 use http::Method;
 use partita_engine::Access;
+use partita_executor::{SignatureWindow, Trust};
 use partita_gateway::auth::{
     self, AuthError, Issuer, Principal, Signed, is_bearer_token, is_resource_token, verify_bearer,
     verify_emulator,
 };
 use partita_model::Result;
 
-use crate::credentials::Trust;
 use crate::error::Failure;
 use crate::headers::{self, Headers};
 use crate::link::{Address, LINKS_MAX};
 use crate::token;
-
-/// When a signature counts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    /// The database's time, which resource tokens end by.
-    pub(crate) now_unix_seconds: u64,
-    /// The time that clients sign with: another one only where the database's was put forward.
-    pub(crate) signed_unix_seconds: u64,
-    pub(crate) skew_seconds_max: u64,
-}
 
 /// What the signer of the request may do.
 pub(crate) fn authenticate(
@@ -37,7 +27,7 @@ pub(crate) fn authenticate(
     method: &Method,
     headers: Headers<'_>,
     address: &Address<'_>,
-    window: Window,
+    window: SignatureWindow,
 ) -> Result<Access, Failure> {
     let authorization = headers.ascii(&http::header::AUTHORIZATION);
     let keys = &trust.keys;
@@ -72,7 +62,7 @@ pub(crate) fn authenticate(
         let now = window.signed_unix_seconds;
         match keys.verify(authorization, &signed, now, window.skew_seconds_max) {
             Ok(principal) => return Ok(access_of(principal)),
-            // Perhaps the other type was signed; the usual one is what the client is told.
+            // Perhaps the other type was signed; the error names the usual one.
             Err(error @ AuthError::Mismatch { .. }) => refusal = refusal.or(Some(error)),
             Err(error) => return Err(error.into()),
         }
@@ -110,7 +100,7 @@ mod tests {
         row.get(name).and_then(Value::as_str).unwrap()
     }
 
-    fn check(row: &Value, keys: &Keys, window: Window) -> Result<Access, Failure> {
+    fn check(row: &Value, keys: &Keys, window: SignatureWindow) -> Result<Access, Failure> {
         let mut headers = HeaderMap::new();
         for name in [headers::DATE, http::header::AUTHORIZATION] {
             let value = HeaderValue::from_str(text(row, name.as_str())).unwrap();
@@ -122,8 +112,8 @@ mod tests {
         authenticate(&trust, &method, Headers::new(&head), &Address::new(&head), window)
     }
 
-    fn window(now: u64, skew_seconds_max: u64) -> Window {
-        Window { now_unix_seconds: now, signed_unix_seconds: now, skew_seconds_max }
+    fn window(now: u64, skew_seconds_max: u64) -> SignatureWindow {
+        SignatureWindow { now_unix_seconds: now, signed_unix_seconds: now, skew_seconds_max }
     }
 
     fn vectors() -> (String, Vec<Value>) {

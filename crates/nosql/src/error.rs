@@ -6,8 +6,12 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use http::StatusCode;
+use partita_executor::OrderedError;
 use partita_gateway::auth::AuthError;
 use partita_model::{Error, ErrorKind, json};
+
+const RETRY_WITH: u16 = 449;
+const UNAVAILABLE: u16 = 503;
 
 /// How long a client shall wait before it repeats a write that met another one.
 const RACE_RETRY_AFTER_MS: u64 = 10;
@@ -51,6 +55,18 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    fn new((status, substatus, code): Row, message: String) -> Failure {
+        Failure {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            substatus,
+            code,
+            retry_after_ms: None,
+            message,
+            planning: false,
+            plan: None,
+        }
+    }
+
     /// The body: `{"code":…,"message":"Message: {"Errors":[…]}\r\nActivityId: …, Request URI: …"}`.
     /// Query errors bring their own list, which says where in the text the error is. A query that
     /// must be run in parts has its message bare, and its plan beside it.
@@ -102,24 +118,19 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let (status, substatus, code) = row(&error.kind);
-        let retry_after_ms = retry_after_ms(&error.kind);
+        let row = row(&error.kind);
+        let retry_after_ms = retry_after_ms(&error.kind, row.0);
         let plan =
             if let ErrorKind::NotServedDirectly { plan } = error.kind { Some(plan) } else { None };
-        Failure {
-            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            substatus,
-            code,
-            retry_after_ms,
-            message: error.message,
-            planning: false,
-            plan,
-        }
-        .with_advice()
+        let failure = Failure::new(row, error.message);
+        Failure { retry_after_ms, plan, ..failure }.with_advice()
     }
 }
 
-fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
+/// Status, sub-status and code.
+type Row = (u16, u32, &'static str);
+
+fn row(kind: &ErrorKind) -> Row {
     match kind {
         ErrorKind::BadRequest => (400, 0, "BadRequest"),
         ErrorKind::PartitionKeyMismatch => (400, 1001, "BadRequest"),
@@ -146,76 +157,49 @@ fn row(kind: &ErrorKind) -> (u16, u32, &'static str) {
         ErrorKind::LogicalPartitionFull => (403, 1014, "Forbidden"),
         ErrorKind::Throttled { bucket: None, .. } => (429, 3200, "TooManyRequests"),
         ErrorKind::Throttled { bucket: Some(_), .. } => (429, 3212, "TooManyRequests"),
-        ErrorKind::RetryWith => (449, 0, "RetryWith"),
+        ErrorKind::RetryWith => (RETRY_WITH, 0, "RetryWith"),
         ErrorKind::Timeout => (408, 0, "RequestTimeout"),
         ErrorKind::Cancelled => (499, 0, "ClientClosedRequest"),
         ErrorKind::Unsupported => (501, 0, "NotImplemented"),
-        ErrorKind::Unavailable => (503, 0, "ServiceUnavailable"),
+        ErrorKind::Unavailable => (UNAVAILABLE, 0, "ServiceUnavailable"),
         ErrorKind::DiskFull => (507, 0, "InsufficientStorage"),
         ErrorKind::Corrupt => (500, 0, "InternalServerError"),
         ErrorKind::Internal => (500, 0, "InternalServerError"),
     }
 }
 
-fn retry_after_ms(kind: &ErrorKind) -> Option<u64> {
-    match kind {
-        ErrorKind::Throttled { retry_after_ms, .. } => Some(*retry_after_ms),
-        ErrorKind::RetryWith => Some(RACE_RETRY_AFTER_MS),
-        ErrorKind::Unavailable => Some(OVERLOAD_RETRY_AFTER_MS),
-        ErrorKind::BadRequest
-        | ErrorKind::PartitionKeyMismatch
-        | ErrorKind::ContainerRidMismatch
-        | ErrorKind::NotServedDirectly { .. }
-        | ErrorKind::PlanNotSupported
-        | ErrorKind::ScriptFailed { .. }
-        | ErrorKind::Unauthenticated
-        | ErrorKind::Forbidden
-        | ErrorKind::NotForRoles
-        | ErrorKind::ActionNotGranted
-        | ErrorKind::NotFound
-        | ErrorKind::OwnerNotFound
-        | ErrorKind::SessionNotAvailable
-        | ErrorKind::MethodNotAllowed
-        | ErrorKind::Conflict
-        | ErrorKind::PreconditionFailed
-        | ErrorKind::FailedDependency
-        | ErrorKind::TooLarge
-        | ErrorKind::ResponseTooLarge
-        | ErrorKind::NameStale
-        | ErrorKind::RangeGone
-        | ErrorKind::RangeMoving
-        | ErrorKind::LogicalPartitionFull
-        | ErrorKind::Timeout
-        | ErrorKind::Cancelled
-        | ErrorKind::Unsupported
-        | ErrorKind::DiskFull
-        | ErrorKind::Corrupt
-        | ErrorKind::Internal => None,
+/// How long a client shall wait before it comes back, if that is why it was refused.
+fn retry_after_ms(kind: &ErrorKind, status: u16) -> Option<u64> {
+    match (kind, status) {
+        (ErrorKind::Throttled { retry_after_ms, .. }, _) => Some(*retry_after_ms),
+        (_, RETRY_WITH) => Some(RACE_RETRY_AFTER_MS),
+        (_, UNAVAILABLE) => Some(OVERLOAD_RETRY_AFTER_MS),
+        (_, _) => None,
+    }
+}
+
+impl From<OrderedError> for Failure {
+    fn from(error: OrderedError) -> Failure {
+        let OrderedError { status, substatus, code, retry_after_ms } = error;
+        let failure = Failure::new((status, substatus, code), OrderedError::MESSAGE.to_owned());
+        Failure { retry_after_ms, ..failure }
     }
 }
 
 impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Failure {
-        let (status, substatus, code) = match &error {
-            AuthError::Missing => (StatusCode::UNAUTHORIZED, AUTHORIZATION_MISSING, "Unauthorized"),
+        let row = match &error {
+            AuthError::Missing => (401, AUTHORIZATION_MISSING, "Unauthorized"),
             AuthError::Malformed(_)
             | AuthError::UnknownKind(_)
             | AuthError::BadDate(_)
             | AuthError::Bearer(_)
-            | AuthError::Scraper => {
-                (StatusCode::UNAUTHORIZED, AUTHORIZATION_INVALID, "Unauthorized")
-            }
-            AuthError::NoIssuers => {
-                (StatusCode::UNAUTHORIZED, AUTHORIZATION_DISABLED, "Unauthorized")
-            }
-            AuthError::Mismatch { .. } => (StatusCode::UNAUTHORIZED, 0, "Unauthorized"),
-            AuthError::Expired { .. } | AuthError::TokenEnded { .. } => {
-                (StatusCode::FORBIDDEN, 0, "Forbidden")
-            }
+            | AuthError::Scraper => (401, AUTHORIZATION_INVALID, "Unauthorized"),
+            AuthError::NoIssuers => (401, AUTHORIZATION_DISABLED, "Unauthorized"),
+            AuthError::Mismatch { .. } => (401, 0, "Unauthorized"),
+            AuthError::Expired { .. } | AuthError::TokenEnded { .. } => (403, 0, "Forbidden"),
         };
-        let message = auth_message(error);
-        let (planning, plan) = (false, None);
-        Failure { status, substatus, code, retry_after_ms: None, message, planning, plan }
+        Failure::new(row, auth_message(error))
     }
 }
 

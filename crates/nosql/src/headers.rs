@@ -5,129 +5,104 @@
 
 use http::HeaderName;
 use partita_engine::{Demand, EtagPattern, Indexing, KeyRequired, PageRequest, Priority};
+use partita_executor::WAIT_SECONDS_MAX;
 use partita_gateway::Head;
 use partita_model::{Consistency, ContainerRid, Error, PartitionKeyHeader, Result, limits};
 
-use crate::long_poll::WAIT_SECONDS_MAX;
+const fn name(text: &'static str) -> HeaderName {
+    HeaderName::from_static(text)
+}
 
 // Both ways.
-pub(crate) const ACTIVITY_ID: HeaderName = HeaderName::from_static("x-ms-activity-id");
-pub(crate) const CONTINUATION: HeaderName = HeaderName::from_static("x-ms-continuation");
-pub(crate) const SESSION_TOKEN: HeaderName = HeaderName::from_static("x-ms-session-token");
-pub(crate) const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
-pub(crate) const RANGE_ID: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-partitionkeyrangeid");
+pub(crate) const ACTIVITY_ID: HeaderName = name("x-ms-activity-id");
+pub(crate) const CONTINUATION: HeaderName = name("x-ms-continuation");
+pub(crate) const SESSION_TOKEN: HeaderName = name("x-ms-session-token");
+pub(crate) const VERSION: HeaderName = name("x-ms-version");
+pub(crate) const RANGE_ID: HeaderName = name("x-ms-documentdb-partitionkeyrangeid");
 
 // Requests.
-pub(crate) const DATE: HeaderName = HeaderName::from_static("x-ms-date");
-pub(crate) const CONSISTENCY_LEVEL: HeaderName = HeaderName::from_static("x-ms-consistency-level");
+pub(crate) const DATE: HeaderName = name("x-ms-date");
+pub(crate) const CONSISTENCY_LEVEL: HeaderName = name("x-ms-consistency-level");
 pub(crate) const ENABLE_CROSS_PARTITION: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-query-enablecrosspartition");
-pub(crate) const PARTITION_KEY: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-partitionkey");
-pub(crate) const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");
-pub(crate) const IS_QUERY_PLAN: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-is-query-plan-request");
-pub(crate) const QUERY_FEATURES: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-supported-query-features");
+    name("x-ms-documentdb-query-enablecrosspartition");
+pub(crate) const PARTITION_KEY: HeaderName = name("x-ms-documentdb-partitionkey");
+pub(crate) const IS_QUERY: HeaderName = name("x-ms-documentdb-isquery");
+pub(crate) const IS_QUERY_PLAN: HeaderName = name("x-ms-cosmos-is-query-plan-request");
+pub(crate) const QUERY_FEATURES: HeaderName = name("x-ms-cosmos-supported-query-features");
 pub(crate) const CONTINUATION_KB_MAX: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-responsecontinuationtokenlimitinkb");
-pub(crate) const POPULATE_QUERY_METRICS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-populatequerymetrics");
-pub(crate) const POPULATE_INDEX_METRICS: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populateindexmetrics");
+    name("x-ms-documentdb-responsecontinuationtokenlimitinkb");
+pub(crate) const POPULATE_QUERY_METRICS: HeaderName = name("x-ms-documentdb-populatequerymetrics");
+pub(crate) const POPULATE_INDEX_METRICS: HeaderName = name("x-ms-cosmos-populateindexmetrics");
 pub(crate) const POPULATE_INDEX_METRICS_V2: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populateindexmetrics-v2");
-pub(crate) const TOKEN_SECONDS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-expiry-seconds");
-pub(crate) const IS_UPSERT: HeaderName = HeaderName::from_static("x-ms-documentdb-is-upsert");
-pub(crate) const IS_BATCH: HeaderName = HeaderName::from_static("x-ms-cosmos-is-batch-request");
-pub(crate) const BATCH_ATOMIC: HeaderName = HeaderName::from_static("x-ms-cosmos-batch-atomic");
-pub(crate) const BATCH_CONTINUE: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-batch-continue-on-error");
+    name("x-ms-cosmos-populateindexmetrics-v2");
+pub(crate) const TOKEN_SECONDS: HeaderName = name("x-ms-documentdb-expiry-seconds");
+pub(crate) const IS_UPSERT: HeaderName = name("x-ms-documentdb-is-upsert");
+pub(crate) const IS_BATCH: HeaderName = name("x-ms-cosmos-is-batch-request");
+pub(crate) const BATCH_ATOMIC: HeaderName = name("x-ms-cosmos-batch-atomic");
+pub(crate) const BATCH_CONTINUE: HeaderName = name("x-ms-cosmos-batch-continue-on-error");
 pub(crate) const CHANGE_FEED_FORMAT: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-changefeed-wire-format-version");
-pub(crate) const A_IM: HeaderName = HeaderName::from_static("a-im");
-pub(crate) const MAX_ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-max-item-count");
-pub(crate) const INTENDED_CONTAINER_RID: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-intended-collection-rid");
-pub(crate) const INDEXING_DIRECTIVE: HeaderName =
-    HeaderName::from_static("x-ms-indexing-directive");
-pub(crate) const PRE_TRIGGERS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
-pub(crate) const POST_TRIGGERS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-post-trigger-include");
+    name("x-ms-cosmos-changefeed-wire-format-version");
+pub(crate) const A_IM: HeaderName = name("a-im");
+pub(crate) const MAX_ITEM_COUNT: HeaderName = name("x-ms-max-item-count");
+pub(crate) const INTENDED_CONTAINER_RID: HeaderName = name("x-ms-cosmos-intended-collection-rid");
+pub(crate) const INDEXING_DIRECTIVE: HeaderName = name("x-ms-indexing-directive");
+pub(crate) const PRE_TRIGGERS: HeaderName = name("x-ms-documentdb-pre-trigger-include");
+pub(crate) const POST_TRIGGERS: HeaderName = name("x-ms-documentdb-post-trigger-include");
 pub(crate) const CONTENT_ON_WRITE: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populate-content-response-on-write");
-pub(crate) const EXCLUDE_SYSTEM_PROPERTIES: HeaderName =
-    HeaderName::from_static("x-ms-exclude-system-properties");
+    name("x-ms-cosmos-populate-content-response-on-write");
+pub(crate) const EXCLUDE_SYSTEM_PROPERTIES: HeaderName = name("x-ms-exclude-system-properties");
 pub(crate) const SUPPORTED_FORMATS: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-supported-serialization-formats");
-pub(crate) const CONTENT_FORMAT: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-content-serialization-format");
-pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
-pub(crate) const POPULATE_QUOTA: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-populatequotainfo");
+    name("x-ms-cosmos-supported-serialization-formats");
+pub(crate) const CONTENT_FORMAT: HeaderName = name("x-ms-documentdb-content-serialization-format");
+pub(crate) const PREFER: HeaderName = name("prefer");
+pub(crate) const POPULATE_QUOTA: HeaderName = name("x-ms-documentdb-populatequotainfo");
 pub(crate) const POPULATE_STATISTICS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-populatepartitionstatistics");
-pub(crate) const START_EPK: HeaderName = HeaderName::from_static("x-ms-start-epk");
-pub(crate) const END_EPK: HeaderName = HeaderName::from_static("x-ms-end-epk");
-pub(crate) const READ_KEY_TYPE: HeaderName = HeaderName::from_static("x-ms-read-key-type");
-pub(crate) const OFFER_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-offer-throughput");
-pub(crate) const OFFER_AUTOPILOT: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-offer-autopilot-settings");
-pub(crate) const MIGRATE_TO_AUTOSCALE: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-migrate-offer-to-autopilot");
+    name("x-ms-documentdb-populatepartitionstatistics");
+pub(crate) const START_EPK: HeaderName = name("x-ms-start-epk");
+pub(crate) const END_EPK: HeaderName = name("x-ms-end-epk");
+pub(crate) const READ_KEY_TYPE: HeaderName = name("x-ms-read-key-type");
+pub(crate) const OFFER_THROUGHPUT: HeaderName = name("x-ms-offer-throughput");
+pub(crate) const OFFER_AUTOPILOT: HeaderName = name("x-ms-cosmos-offer-autopilot-settings");
+pub(crate) const MIGRATE_TO_AUTOSCALE: HeaderName = name("x-ms-cosmos-migrate-offer-to-autopilot");
 pub(crate) const MIGRATE_TO_MANUAL: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-migrate-offer-to-manual-throughput");
-pub(crate) const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-ms-cosmos-priority-level");
-pub(crate) const THROUGHPUT_BUCKET: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-throughput-bucket");
+    name("x-ms-cosmos-migrate-offer-to-manual-throughput");
+pub(crate) const PRIORITY_LEVEL: HeaderName = name("x-ms-cosmos-priority-level");
+pub(crate) const THROUGHPUT_BUCKET: HeaderName = name("x-ms-cosmos-throughput-bucket");
 
 // Requests that only this server knows.
-pub(crate) const EXPLAIN: HeaderName = HeaderName::from_static("x-partita-explain");
-pub(crate) const QUERY_SERVING: HeaderName = HeaderName::from_static("x-partita-query-serving");
-pub(crate) const QUERY_SECONDS_MAX: HeaderName =
-    HeaderName::from_static("x-partita-query-seconds-max");
+pub(crate) const EXPLAIN: HeaderName = name("x-partita-explain");
+pub(crate) const QUERY_SERVING: HeaderName = name("x-partita-query-serving");
+pub(crate) const QUERY_SECONDS_MAX: HeaderName = name("x-partita-query-seconds-max");
 
 // Responses.
-pub(crate) const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
-pub(crate) const REQUEST_DURATION: HeaderName = HeaderName::from_static("x-ms-request-duration-ms");
-pub(crate) const SCRIPT_LOGGING: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-script-enable-logging");
-pub(crate) const SCRIPT_LOG: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-script-log-results");
-pub(crate) const SUBSTATUS: HeaderName = HeaderName::from_static("x-ms-substatus");
-pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
-pub(crate) const ITEM_COUNT: HeaderName = HeaderName::from_static("x-ms-item-count");
-pub(crate) const LSN: HeaderName = HeaderName::from_static("lsn");
-pub(crate) const ITEM_LSN: HeaderName = HeaderName::from_static("x-ms-item-lsn");
-pub(crate) const GLOBAL_COMMITTED_LSN: HeaderName =
-    HeaderName::from_static("x-ms-global-committed-lsn");
-pub(crate) const QUORUM_ACKED_LSN: HeaderName = HeaderName::from_static("x-ms-quorum-acked-lsn");
-pub(crate) const LOCAL_LSN: HeaderName = HeaderName::from_static("x-ms-cosmos-llsn");
-pub(crate) const ITEM_LOCAL_LSN: HeaderName = HeaderName::from_static("x-ms-cosmos-item-llsn");
-pub(crate) const QUORUM_ACKED_LOCAL_LSN: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-quorum-acked-llsn");
-pub(crate) const CONTENT_PATH: HeaderName = HeaderName::from_static("x-ms-content-path");
-pub(crate) const ALT_CONTENT_PATH: HeaderName = HeaderName::from_static("x-ms-alt-content-path");
-pub(crate) const SHARE_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-share-throughput");
-pub(crate) const MEDIA_MB_MAX: HeaderName =
-    HeaderName::from_static("x-ms-max-media-storage-usage-mb");
-pub(crate) const MEDIA_MB: HeaderName = HeaderName::from_static("x-ms-media-storage-usage-mb");
-pub(crate) const RESOURCE_QUOTA: HeaderName = HeaderName::from_static("x-ms-resource-quota");
-pub(crate) const RESOURCE_USAGE: HeaderName = HeaderName::from_static("x-ms-resource-usage");
+pub(crate) const REQUEST_CHARGE: HeaderName = name("x-ms-request-charge");
+pub(crate) const REQUEST_DURATION: HeaderName = name("x-ms-request-duration-ms");
+pub(crate) const SCRIPT_LOGGING: HeaderName = name("x-ms-documentdb-script-enable-logging");
+pub(crate) const SCRIPT_LOG: HeaderName = name("x-ms-documentdb-script-log-results");
+pub(crate) const SUBSTATUS: HeaderName = name("x-ms-substatus");
+pub(crate) const RETRY_AFTER_MS: HeaderName = name("x-ms-retry-after-ms");
+pub(crate) const ITEM_COUNT: HeaderName = name("x-ms-item-count");
+pub(crate) const LSN: HeaderName = name("lsn");
+pub(crate) const ITEM_LSN: HeaderName = name("x-ms-item-lsn");
+pub(crate) const GLOBAL_COMMITTED_LSN: HeaderName = name("x-ms-global-committed-lsn");
+pub(crate) const QUORUM_ACKED_LSN: HeaderName = name("x-ms-quorum-acked-lsn");
+pub(crate) const LOCAL_LSN: HeaderName = name("x-ms-cosmos-llsn");
+pub(crate) const ITEM_LOCAL_LSN: HeaderName = name("x-ms-cosmos-item-llsn");
+pub(crate) const QUORUM_ACKED_LOCAL_LSN: HeaderName = name("x-ms-cosmos-quorum-acked-llsn");
+pub(crate) const CONTENT_PATH: HeaderName = name("x-ms-content-path");
+pub(crate) const ALT_CONTENT_PATH: HeaderName = name("x-ms-alt-content-path");
+pub(crate) const SHARE_THROUGHPUT: HeaderName = name("x-ms-share-throughput");
+pub(crate) const MEDIA_MB_MAX: HeaderName = name("x-ms-max-media-storage-usage-mb");
+pub(crate) const MEDIA_MB: HeaderName = name("x-ms-media-storage-usage-mb");
+pub(crate) const RESOURCE_QUOTA: HeaderName = name("x-ms-resource-quota");
+pub(crate) const RESOURCE_USAGE: HeaderName = name("x-ms-resource-usage");
 pub(crate) const INDEX_PROGRESS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-collection-index-transformation-progress");
-pub(crate) const OFFER_REPLACE_PENDING: HeaderName =
-    HeaderName::from_static("x-ms-offer-replace-pending");
-pub(crate) const MIN_THROUGHPUT: HeaderName = HeaderName::from_static("x-ms-cosmos-min-throughput");
-pub(crate) const QUERY_METRICS: HeaderName =
-    HeaderName::from_static("x-ms-documentdb-query-metrics");
-pub(crate) const INDEX_UTILIZATION: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-index-utilization");
-pub(crate) const QUERY_EXECUTION_INFO: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-query-execution-info");
+    name("x-ms-documentdb-collection-index-transformation-progress");
+pub(crate) const OFFER_REPLACE_PENDING: HeaderName = name("x-ms-offer-replace-pending");
+pub(crate) const MIN_THROUGHPUT: HeaderName = name("x-ms-cosmos-min-throughput");
+pub(crate) const QUERY_METRICS: HeaderName = name("x-ms-documentdb-query-metrics");
+pub(crate) const INDEX_UTILIZATION: HeaderName = name("x-ms-cosmos-index-utilization");
+pub(crate) const QUERY_EXECUTION_INFO: HeaderName = name("x-ms-cosmos-query-execution-info");
 
 /// What the two encodings of JSON are called.
 const TEXT_FORMAT: &str = "JsonText";
@@ -198,22 +173,28 @@ impl<'a> Headers<'a> {
     }
 
     fn flag_if_there(self, name: &HeaderName) -> Result<Option<bool>> {
-        match self.text(name)? {
-            None => Ok(None),
-            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
-            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            Some(text) => Err(bad_value(name, text, "must be true or false")),
-        }
+        self.choice(name, [("true", true), ("false", false)], "must be true or false")
+    }
+
+    /// One of some words, in any case.
+    pub(crate) fn choice<T, const N: usize>(
+        self,
+        name: &HeaderName,
+        words: [(&str, T); N],
+        rule: &str,
+    ) -> Result<Option<T>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let found = words.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
+        found.map(|(_, meaning)| Some(meaning)).ok_or_else(|| bad_value(name, text, rule))
     }
 
     /// Shall items and rows be binary JSON? A client may say so, or that it understands nothing
     /// else. Text is among what most understand, and costs nothing to send.
     pub(crate) fn wants_binary(self) -> Result<bool> {
-        match self.text(&CONTENT_FORMAT)? {
+        let formats = [(BINARY_FORMAT, true), (TEXT_FORMAT, false)];
+        match self.choice(&CONTENT_FORMAT, formats, "must be JsonText or CosmosBinary")? {
+            Some(is_binary) => Ok(is_binary),
             None => self.only_binary(),
-            Some(text) if text.eq_ignore_ascii_case(BINARY_FORMAT) => Ok(true),
-            Some(text) if text.eq_ignore_ascii_case(TEXT_FORMAT) => Ok(false),
-            Some(text) => Err(bad_value(&CONTENT_FORMAT, text, "must be JsonText or CosmosBinary")),
         }
     }
 
@@ -252,12 +233,9 @@ impl<'a> Headers<'a> {
 
     /// How the request is limited when throughput is short.
     pub(crate) fn demand(self) -> Result<Demand> {
-        let priority = match self.text(&PRIORITY_LEVEL)? {
-            None => Priority::High,
-            Some(text) if text.eq_ignore_ascii_case("High") => Priority::High,
-            Some(text) if text.eq_ignore_ascii_case("Low") => Priority::Low,
-            Some(text) => return Err(bad_value(&PRIORITY_LEVEL, text, "must be High or Low")),
-        };
+        let levels = [("High", Priority::High), ("Low", Priority::Low)];
+        let priority = self.choice(&PRIORITY_LEVEL, levels, "must be High or Low")?;
+        let priority = priority.unwrap_or(Priority::High);
         let Some(text) = self.text(&THROUGHPUT_BUCKET)? else {
             return Ok(Demand { priority, bucket: None });
         };
@@ -367,15 +345,14 @@ impl<'a> Headers<'a> {
 
     /// Shall the item be indexed?
     pub(crate) fn indexing(self) -> Result<Indexing> {
-        match self.text(&INDEXING_DIRECTIVE)? {
-            None => Ok(Indexing::ByPolicy),
-            Some(text) if text.eq_ignore_ascii_case("exclude") => Ok(Indexing::Exclude),
-            Some(text) if text.eq_ignore_ascii_case("include") => Ok(Indexing::Include),
-            Some(text) if text.eq_ignore_ascii_case("default") => Ok(Indexing::ByPolicy),
-            Some(text) => {
-                Err(bad_value(&INDEXING_DIRECTIVE, text, "must be Include, Exclude or Default"))
-            }
-        }
+        let directives = [
+            ("exclude", Indexing::Exclude),
+            ("include", Indexing::Include),
+            ("default", Indexing::ByPolicy),
+        ];
+        let rule = "must be Include, Exclude or Default";
+        let directive = self.choice(&INDEXING_DIRECTIVE, directives, rule)?;
+        Ok(directive.unwrap_or(Indexing::ByPolicy))
     }
 
     /// Is the body a query?

@@ -10,10 +10,10 @@ use partita_engine::{
     ChangeFeedSettings, DefaultThroughput, EngineSettings, PartitionSettings, QuerySettings,
     ScriptSettings, ThroughputMode,
 };
+use partita_executor::Trust;
 use partita_gateway::{CertificateSource, Listen, LogFormat, ServerSettings};
 use partita_http_client::{Authorities, OneShotRequest, Url};
 use partita_model::MemoryBudget;
-use partita_nosql::Trust;
 use partita_storage::{DiskSettings, Durability, EmbeddedSettings};
 
 use crate::args::{

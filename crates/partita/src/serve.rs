@@ -1,9 +1,9 @@
 //! `partita serve`: open, listen, serve, drain, close.
 //!
 //! ```text
-//!   store ─► database ─► NoSQL door ─► gateway ─► ready
-//!                                         │ SIGTERM or Ctrl-C
-//!   close the database ◄── drained ◄──────┘ (a second signal ends the process at once)
+//!   store ─► database ─► executor ─► NoSQL door ─► gateway ─► ready
+//!                                                     │ SIGTERM or Ctrl-C
+//!   close the database ◄── drained ◄──────────────────┘ (a second signal ends the process at once)
 //! ```
 //!
 //! Each step's failure names what to do and has its own exit code. Whatever was opened is closed
@@ -17,12 +17,13 @@ use partita_alerts::{Counts, Watcher, WatcherSettings};
 use partita_cli::{EXIT_INTERRUPTED, Failure};
 use partita_declaration as declaration;
 use partita_engine::{Database, ThroughputMode};
+use partita_executor::{Controls, Credentials, Executor, ExecutorSettings};
 use partita_gateway::{
     Certificate, Courtesy, Pool, Reloads, Server, ServiceStatus, Services, Shutdown, Signals,
     Telemetry, start_logging,
 };
 use partita_model::{Clock, Entropy, MemoryFigures, Object, ShiftedClock, Value};
-use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
+use partita_nosql::{NoSqlDoor, NoSqlSettings};
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
@@ -137,24 +138,24 @@ fn serve(
     let pool = pool(config.threads)?;
     let credentials = Arc::new(Credentials::new(config.trust));
     let shutdown = Shutdown::new();
-    let settings = NoSqlSettings {
+    let time = Arc::clone(&handed.clock);
+    let executor = Executor::new(ExecutorSettings {
+        database: Arc::clone(&database),
+        pool,
+        telemetry: Arc::clone(&telemetry),
+        clock: handed.clock,
+        entropy: handed.entropy,
         credentials: Arc::clone(&credentials),
-        default_consistency: config.engine.default_consistency,
         clock_skew_seconds: config.clock_skew_seconds,
-        public_endpoint: config.public_endpoint,
-        strict_json: config.strict_json,
         controls: handed.controls,
         shutdown: shutdown.clone(),
+    });
+    let settings = NoSqlSettings {
+        default_consistency: config.engine.default_consistency,
+        public_endpoint: config.public_endpoint,
+        strict_json: config.strict_json,
     };
-    let time = Arc::clone(&handed.clock);
-    let door = NoSqlDoor::new(
-        Arc::clone(&database),
-        settings,
-        handed.clock,
-        handed.entropy,
-        pool,
-        Arc::clone(&telemetry),
-    );
+    let door = NoSqlDoor::new(Arc::new(executor), settings);
     let banner_certificate = certificate.path().map(|path| path.display().to_string());
     let durability = database.status().store.durability;
     let services = Services {

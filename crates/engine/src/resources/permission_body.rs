@@ -5,8 +5,8 @@
 //! must be there; a link of resource ids opens nothing then.
 
 use partita_model::{
-    ContainerRid, DatabaseRid, Error, ItemRid, PartitionKeyHeader, Result, ScriptKind, ScriptRid,
-    Value, check_item_id, check_resource_name, limits,
+    ContainerLink, ContainerRid, DatabaseRid, Error, ItemRid, LinkedResource, PartitionKeyHeader,
+    Result, ScriptKind, ScriptRid, Value, check_item_id, check_resource_name, limits,
 };
 use partita_storage::Space;
 
@@ -69,25 +69,22 @@ impl PermissionBody {
 impl ResourceLink {
     fn parse(link: &str) -> Result<ResourceLink> {
         let pieces: Vec<&str> = link.trim_matches('/').split('/').collect();
-        let (database, container, inside) = match pieces.as_slice() {
-            ["dbs", database, "colls", container, inside @ ..]
-                if !database.is_empty() && !container.is_empty() =>
-            {
-                (*database, *container, inside)
+        let (database, container, inside) = match ContainerLink::parse(&pieces) {
+            Some(parsed) if !parsed.database.is_empty() && !parsed.container.is_empty() => {
+                (parsed.database, parsed.container, parsed.resource())
             }
-            _ => return Err(bad_link(link)),
+            Some(_) | None => return Err(bad_link(link)),
         };
         let inside = match inside {
-            [] => Inside::Everything,
-            ["docs", id] => {
+            LinkedResource::Container => Inside::Everything,
+            LinkedResource::Item(id) => {
                 check_item_id(id)?;
-                Inside::Item((*id).to_owned())
+                Inside::Item(id.to_owned())
             }
-            [segment, script] => match ScriptKind::of_segment(segment) {
-                Some(kind) => Inside::Script(kind, (*script).to_owned()),
-                None => return Err(bad_link(link)),
-            },
-            _ => return Err(bad_link(link)),
+            LinkedResource::Script(kind, script) => Inside::Script(kind, script.to_owned()),
+            LinkedResource::Items | LinkedResource::Scripts(_) | LinkedResource::Other(_) => {
+                return Err(bad_link(link));
+            }
         };
         let container =
             ContainerPath { database: database.to_owned(), container: container.to_owned() };

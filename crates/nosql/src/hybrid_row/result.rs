@@ -21,7 +21,7 @@ const CHARGE: [u8; 2] = [16, 6];
 /// Bytes of a row beside its ETag and body, and of its record header.
 const ROW_BYTES: usize = 64;
 
-/// A result as it is told.
+/// The result of an operation, to be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResultRow<'a> {
     pub(crate) status: u16,
@@ -58,9 +58,9 @@ impl Writer {
         put_row(out, result);
         let (head, row) = out.split_at_mut(start);
         let length = u32::try_from(row.len()).unwrap_or(u32::MAX);
-        let told = u64::from(length) | u64::from(crc32(row)) << 32;
-        if let Some(place) = head.get_mut(sums..) {
-            place.copy_from_slice(&told.to_le_bytes());
+        let length_and_sum = u64::from(length) | u64::from(crc32(row)) << 32;
+        if let Some(slot) = head.get_mut(sums..) {
+            slot.copy_from_slice(&length_and_sum.to_le_bytes());
         }
     }
 

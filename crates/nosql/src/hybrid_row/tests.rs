@@ -118,9 +118,10 @@ fn the_requests_of_a_real_client_are_read() {
         assert_eq!(upsert.partition_key, Some(r#"["T1","U1","S1"]"#));
         assert_eq!(upsert.minimal, Some(true));
         assert_eq!(binary_json::is_binary(upsert.body.unwrap()), binary);
-        let read = match binary {
-            true => binary_json::to_text(upsert.body.unwrap()).unwrap(),
-            false => text(&upsert).to_owned(),
+        let read = if binary {
+            binary_json::to_text(upsert.body.unwrap()).unwrap()
+        } else {
+            text(&upsert).to_owned()
         };
         assert_eq!(read, item);
     }
@@ -196,7 +197,7 @@ fn what_is_no_batch_is_refused_with_the_byte() {
         wire::stream(&[[Wanted::new(0).body("{}").row(Paths::Tokens), field.to_vec()].concat()])
     };
     let text_of = |body: &[u8]| read(body).unwrap_err().message;
-    for (body, told) in [
+    for (body, expected) in [
         (Vec::new(), "expected 1 more bytes, found 0 (byte 0)"),
         (vec![0x81, 0, 0], "expected 4 more bytes, found 2 (byte 1)"),
         (good[..50].to_vec(), "expected 35 more bytes, found 27 (byte 23)"),
@@ -224,8 +225,8 @@ fn what_is_no_batch_is_refused_with_the_byte() {
             "a number is too large",
         ),
     ] {
-        let told_is = text_of(&body);
-        assert!(told_is.contains(told), "'{told}' is not in: {told_is}");
+        let message = text_of(&body);
+        assert!(message.contains(expected), "'{expected}' is not in: {message}");
     }
 }
 
@@ -253,7 +254,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn told()(
+    fn any_result()(
         status in 1..=599,
         substatus in 0..=6000,
         etag in prop::option::of("\\PC{0,40}"),
@@ -301,16 +302,16 @@ proptest! {
     }
 
     #[test]
-    fn results_arrive_as_they_were_written(sent in prop::collection::vec(told(), 0..6)) {
+    fn results_arrive_as_they_were_written(sent in prop::collection::vec(any_result(), 0..6)) {
         let mut writer = Writer::new(sent.len(), 0);
-        for told in &sent {
+        for result in &sent {
             writer.push(&ResultRow {
-                status: u16::try_from(told.status).unwrap(),
-                substatus: u32::try_from(told.substatus).unwrap(),
-                etag: told.etag.as_deref(),
-                body: told.body.as_deref(),
-                retry_after_ms: told.retry_after_ms.unwrap_or(0),
-                charge: told.charge.unwrap(),
+                status: u16::try_from(result.status).unwrap(),
+                substatus: u32::try_from(result.substatus).unwrap(),
+                etag: result.etag.as_deref(),
+                body: result.body.as_deref(),
+                retry_after_ms: result.retry_after_ms.unwrap_or(0),
+                charge: result.charge.unwrap(),
             });
         }
         prop_assert_eq!(wire::results(&writer.finish()), sent);
@@ -333,9 +334,10 @@ proptest! {
             bytes
         };
         let row = wanted.row(Paths::Tokens);
-        let body = match outside {
-            true => damaged(wire::stream(&[row])),
-            false => wire::stream(&[damaged(row)]),
+        let body = if outside {
+            damaged(wire::stream(&[row]))
+        } else {
+            wire::stream(&[damaged(row)])
         };
         let _ = read(&body);
     }

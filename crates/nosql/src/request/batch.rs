@@ -41,21 +41,18 @@ pub(super) fn batch(
         returns: if headers.minimal()? { Returns::Etag } else { Returns::Item },
         triggers: triggers(headers)?,
     };
-    let operations = match hybrid_row::is_hybrid_row(&body) {
-        true => {
-            let rows = hybrid_row::read(&body)?.into_iter().enumerate();
-            rows.map(|(at, row)| understood(Given::from_row(at, row), &wishes)).collect()
-        }
-        false => {
-            let text = compact_array(&body, LEVELS_AROUND_ITEM)?;
-            let elements = Document::new(&text).elements().enumerate();
-            elements.map(|(at, raw)| element(at, raw, &wishes)).collect::<Result<_>>()?
-        }
+    let operations = if hybrid_row::is_hybrid_row(&body) {
+        let rows = hybrid_row::read(&body)?.into_iter().enumerate();
+        rows.map(|(at, row)| understood(Given::from_row(at, row), &wishes)).collect()
+    } else {
+        let text = compact_array(&body, LEVELS_AROUND_ITEM)?;
+        let elements = Document::new(&text).elements().enumerate();
+        elements.map(|(at, raw)| element(at, raw, &wishes)).collect::<Result<_>>()?
     };
     Ok(Op::Batch { container, operations, mode })
 }
 
-/// Operations of one batch always take effect in the order of the body where that can be told, so
+/// Operations of one batch always take effect in the order of the body where it matters, so
 /// `x-ms-cosmos-batch-ordered` makes no difference.
 fn mode(headers: Headers<'_>, key_required: KeyRequired) -> Result<BatchMode> {
     if headers.flag(&headers::BATCH_ATOMIC)? {
@@ -64,10 +61,8 @@ fn mode(headers: Headers<'_>, key_required: KeyRequired) -> Result<BatchMode> {
     let Some(range) = headers.range()? else {
         return Err(missing(&headers::RANGE_ID));
     };
-    let on_error = match headers.flag(&headers::BATCH_CONTINUE)? {
-        true => OnError::Continue,
-        false => OnError::Stop,
-    };
+    let on_error =
+        if headers.flag(&headers::BATCH_CONTINUE)? { OnError::Continue } else { OnError::Stop };
     Ok(BatchMode::Bulk { range_id: range.id.to_owned(), on_error })
 }
 

@@ -59,13 +59,11 @@ fn moment(text: &str) -> Option<u64> {
     let text = &with_two_digits(text.trim());
     let (local, zone) = text.rsplit_once(' ')?;
     let greenwich = ["GMT", "UTC", "UT", "Z"].iter().any(|name| zone.eq_ignore_ascii_case(name));
-    let ahead_seconds = match greenwich {
-        true => 0,
-        false => match offset_seconds(zone) {
-            Some(seconds) => seconds,
-            // A form without a zone.
-            None => return parse_http_date(text),
-        },
+    let ahead_seconds = match offset_seconds(zone) {
+        _ if greenwich => 0,
+        Some(seconds) => seconds,
+        // A form without a zone.
+        None => return parse_http_date(text),
     };
     let seconds = i64::try_from(parse_http_date(&format!("{local} GMT"))?).ok()?;
     u64::try_from(seconds.saturating_sub(ahead_seconds).max(0)).ok()

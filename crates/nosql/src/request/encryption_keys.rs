@@ -4,18 +4,16 @@ use http::Method;
 use partita_engine::{DatabasePath, EncryptionKeyOp, EncryptionKeyPath, Op};
 use partita_model::{Result, Value};
 
-use super::query::resources;
-use super::{Incoming, Runs, if_match, not_allowed, read_condition};
+use super::query::{is_list, list};
+use super::{Incoming, if_match, not_allowed, read_condition};
 
 pub(super) fn keys(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op> {
-    let headers = incoming.headers;
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| {
+            Op::EncryptionKey(EncryptionKeyOp::List { database, filter, page })
+        });
+    }
     Ok(Op::EncryptionKey(match *incoming.method {
-        Method::GET => EncryptionKeyOp::List { database, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::EncryptionKey(EncryptionKeyOp::List { database, filter, page })
-            });
-        }
         Method::POST => EncryptionKeyOp::Create { database, body: Value::parse(&incoming.body)? },
         _ => {
             let what = "the client encryption keys of a database";
@@ -34,13 +32,4 @@ pub(super) fn key(key: EncryptionKeyPath, incoming: Incoming<'_>) -> Result<Op> 
         }
         _ => return Err(not_allowed(incoming.method, "a client encryption key", "GET or PUT")),
     }))
-}
-
-pub(super) fn profile(op: &EncryptionKeyOp) -> (&'static str, Runs) {
-    match op {
-        EncryptionKeyOp::Create { .. } => ("CreateEncryptionKey", Runs::InPool),
-        EncryptionKeyOp::Read { .. } => ("ReadEncryptionKey", Runs::Inline),
-        EncryptionKeyOp::Replace { .. } => ("ReplaceEncryptionKey", Runs::InPool),
-        EncryptionKeyOp::List { .. } => ("ListEncryptionKeys", Runs::InPool),
-    }
 }

@@ -42,12 +42,11 @@ pub(super) fn items(
                 return batch(container, incoming, key_required);
             }
             let item = new_item(incoming, key_required)?;
-            let write = match headers.flag(&headers::IS_UPSERT)? {
-                true => {
-                    let condition = upsert_condition(headers)?;
-                    Op::UpsertItem { container, item, condition }
-                }
-                false => Op::CreateItem { container, item },
+            let write = if headers.flag(&headers::IS_UPSERT)? {
+                let condition = upsert_condition(headers)?;
+                Op::UpsertItem { container, item, condition }
+            } else {
+                Op::CreateItem { container, item }
             };
             triggered(headers, write)
         }
@@ -118,9 +117,10 @@ fn new_item(incoming: Incoming<'_>, key_required: KeyRequired) -> Result<NewItem
 
 /// The item as JSON text. Clients may send binary JSON as well; the database never sees it.
 fn item_text(body: Bytes) -> Result<Vec<u8>> {
-    match binary_json::is_binary(&body) {
-        true => Ok(binary_json::to_text(&body)?.into_bytes()),
-        false => Ok(Vec::from(body)),
+    if binary_json::is_binary(&body) {
+        Ok(binary_json::to_text(&body)?.into_bytes())
+    } else {
+        Ok(Vec::from(body))
     }
 }
 
@@ -149,15 +149,9 @@ pub(super) fn scope(headers: Headers<'_>) -> Result<Scope> {
 fn epk_range(headers: Headers<'_>) -> Result<Option<EpkRange>> {
     let start = headers.text(&headers::START_EPK)?;
     let end = headers.text(&headers::END_EPK)?;
-    let by_epk = match headers.text(&headers::READ_KEY_TYPE)? {
-        Some(text) if text.eq_ignore_ascii_case("EffectivePartitionKeyRange") => true,
-        Some(text) if text.eq_ignore_ascii_case("ResourceId") => false,
-        None => false,
-        Some(text) => {
-            let rule = "must be EffectivePartitionKeyRange or ResourceId";
-            return Err(bad_value(&headers::READ_KEY_TYPE, text, rule));
-        }
-    };
+    let kinds = [("EffectivePartitionKeyRange", true), ("ResourceId", false)];
+    let rule = "must be EffectivePartitionKeyRange or ResourceId";
+    let by_epk = headers.choice(&headers::READ_KEY_TYPE, kinds, rule)?.unwrap_or(false);
     match (start, end, by_epk) {
         // Some clients say that they mean EPKs, and then want the whole range.
         (None, None, _) => Ok(None),

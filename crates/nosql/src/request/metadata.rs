@@ -6,22 +6,19 @@ use partita_model::{
     Error, OfferRid, Result, Throughput, ThroughputBucket, Value, check_resource_name,
 };
 
-use super::query::resources;
+use super::query::{is_list, list};
 use super::{Incoming, if_match, not_allowed, read_condition, wrong_type};
 use crate::headers::{self, Headers, bad_value};
 
 pub(super) fn databases(incoming: Incoming<'_>) -> Result<Op> {
-    let headers = incoming.headers;
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| Op::ListDatabases { filter, page });
+    }
     match *incoming.method {
-        Method::GET => Ok(Op::ListDatabases { filter: None, page: headers.page()? }),
-        Method::POST if headers.is_query()? => {
-            resources(&incoming, |filter, page| Op::ListDatabases { filter, page })
-        }
         Method::POST => {
-            let body = Value::parse(&incoming.body)?;
-            let name = required_id(&body)?.to_owned();
+            let name = required_id(&Value::parse(&incoming.body)?)?.to_owned();
             check_resource_name("database", &name)?;
-            Ok(Op::CreateDatabase { name, throughput: throughput(headers)? })
+            Ok(Op::CreateDatabase { name, throughput: throughput(incoming.headers)? })
         }
         _ => Err(not_allowed(incoming.method, "the databases", "GET or POST")),
     }
@@ -41,24 +38,15 @@ pub(super) fn containers(
     incoming: Incoming<'_>,
     key_required: KeyRequired,
 ) -> Result<Op> {
-    let headers = incoming.headers;
+    if is_list(&incoming)? {
+        let list_of = |filter, page| Op::ListContainers { database, filter, page, key_required };
+        return list(&incoming, list_of);
+    }
     match *incoming.method {
-        Method::GET => {
-            let page = headers.page()?;
-            Ok(Op::ListContainers { database, filter: None, page, key_required })
-        }
-        Method::POST if headers.is_query()? => resources(&incoming, |filter, page| {
-            Op::ListContainers { database, filter, page, key_required }
-        }),
         Method::POST => {
-            let body = Value::parse(&incoming.body)?;
-            required_id(&body)?;
-            Ok(Op::CreateContainer {
-                database,
-                body,
-                throughput: throughput(headers)?,
-                key_required,
-            })
+            let body = resource_body(&incoming)?;
+            let throughput = throughput(incoming.headers)?;
+            Ok(Op::CreateContainer { database, body, throughput, key_required })
         }
         _ => Err(not_allowed(incoming.method, "the containers", "GET or POST")),
     }
@@ -69,8 +57,7 @@ pub(super) fn container(container: ContainerPath, incoming: Incoming<'_>) -> Res
     match *incoming.method {
         Method::GET => Ok(Op::ReadContainer { container, condition: read_condition(headers)? }),
         Method::PUT => {
-            let body = Value::parse(&incoming.body)?;
-            required_id(&body)?;
+            let body = resource_body(&incoming)?;
             Ok(Op::ReplaceContainer { container, body, condition: if_match(headers)? })
         }
         Method::DELETE => Ok(Op::DeleteContainer { container, condition: if_match(headers)? }),
@@ -93,12 +80,10 @@ pub(super) fn ranges(container: ContainerPath, incoming: Incoming<'_>) -> Result
 }
 
 pub(super) fn offers(incoming: Incoming<'_>) -> Result<Op> {
-    let headers = incoming.headers;
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| Op::ListOffers { filter, page });
+    }
     match *incoming.method {
-        Method::GET => Ok(Op::ListOffers { filter: None, page: headers.page()? }),
-        Method::POST if headers.is_query()? => {
-            resources(&incoming, |filter, page| Op::ListOffers { filter, page })
-        }
         Method::POST => Err(Error::bad_request(
             "An offer is made with its database or container: only a query may be posted here.",
         )),
@@ -122,6 +107,13 @@ pub(super) fn offer(rid: String, incoming: Incoming<'_>) -> Result<Op> {
         }
         _ => Err(not_allowed(incoming.method, "an offer", "GET or PUT")),
     }
+}
+
+/// The body of a request that makes or replaces a resource.
+pub(super) fn resource_body(incoming: &Incoming<'_>) -> Result<Value> {
+    let body = Value::parse(&incoming.body)?;
+    required_id(&body)?;
+    Ok(body)
 }
 
 /// The `id` that every resource has.

@@ -5,6 +5,7 @@
 //! anyway (is the body a valid item, does the key fit the container) is left to it, so that every
 //! door gets the same answer.
 
+mod admin;
 mod batch;
 mod changes;
 mod conflicts;
@@ -18,19 +19,16 @@ mod users;
 
 use bytes::Bytes;
 use http::Method;
-use partita_engine::{
-    Access, BatchAction, BatchMode, BatchOperation, Condition, Context, EncryptionKeyOp,
-    KeyRequired, Op, PermissionOp, ScriptOp, UserOp,
-};
+use partita_engine::{Access, Condition, Context, KeyRequired, Op};
+use partita_executor::Profile;
 use partita_gateway::{IfLeft, Request};
 use partita_model::{Consistency, Error, PartitionKeyHeader, Result, binary_json, json, limits};
 
-use crate::admin;
 use crate::headers::{self, Headers};
 use crate::hybrid_row;
 use crate::link::Link;
 
-pub(crate) use query::{IndexMetrics, QueryShape};
+pub(crate) use query::{IndexMetrics, QueryOptions};
 
 /// The text that SDK tests look for.
 pub(crate) const REQUEST_TOO_LARGE: &str = "Request size is too large";
@@ -57,12 +55,12 @@ pub(crate) enum Call {
 pub(crate) struct DatabaseCall {
     pub(crate) op: Op,
     pub(crate) context: Context,
-    pub(crate) shape: Shape,
+    pub(crate) options: ResponseOptions,
 }
 
 /// What the client wants of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct ResponseOptions {
     /// No body in the answer to a write.
     pub(crate) minimal: bool,
     /// The client knows no system keys: containers without a partition key show none.
@@ -83,8 +81,8 @@ pub(crate) struct Shape {
     pub(crate) wrapped: bool,
     /// How long to wait at the end of the change feed.
     pub(crate) wait_seconds: u64,
-    /// What is told beside the rows of a query.
-    pub(crate) query: QueryShape,
+    /// What a query answers beside its rows.
+    pub(crate) query: QueryOptions,
 }
 
 /// Reads a request.
@@ -101,18 +99,19 @@ pub(crate) fn read(
         let range = incoming.headers.range()?;
         context.range_container_rid = range.and_then(|range| range.container);
     }
-    let mut shape = shape(&link, &incoming)?;
-    shape.keyless = key_required == KeyRequired::No;
-    shape.bare = incoming.headers.flag(&headers::EXCLUDE_SYSTEM_PROPERTIES)?;
+    let mut options = options(&link, &incoming)?;
+    options.keyless = key_required == KeyRequired::No;
+    options.bare = incoming.headers.flag(&headers::EXCLUDE_SYSTEM_PROPERTIES)?;
     // Only bulks are filled beyond what any other request may have.
-    let bytes_max = match shape.hybrid_row && !incoming.headers.flag(&headers::BATCH_ATOMIC)? {
-        true => hybrid_row::BULK_BYTES_MAX,
-        false => limits::REQUEST_BYTES_MAX,
+    let bytes_max = if options.hybrid_row && !incoming.headers.flag(&headers::BATCH_ATOMIC)? {
+        hybrid_row::BULK_BYTES_MAX
+    } else {
+        limits::REQUEST_BYTES_MAX
     };
     if incoming.body.len() > bytes_max {
         return Err(Error::too_large(REQUEST_TOO_LARGE));
     }
-    if shape.query.explain && matches!(context.access, Access::Grant(_)) {
+    if options.query.explain && matches!(context.access, Access::Grant(_)) {
         return Err(Error::forbidden(
             "The input authorization token can't serve the request: how a query was executed tells \
              of items under all partition keys. Use one of the account's keys",
@@ -147,11 +146,11 @@ pub(crate) fn read(
         Link::Later(feature) => return Err(feature.refusal()),
         Link::Unknown => return Err(Error::not_found("There is no resource with this path.")),
     };
-    shape.bare = shape.bare && tells_items(&op);
-    if if_left(&op) == IfLeft::Cancel {
+    options.bare = options.bare && tells_items(&op);
+    if Profile::of(&op).if_left == IfLeft::Cancel {
         context.query_millis_max = headers.query_millis_max()?;
     }
-    Ok(Call::Database(Box::new(DatabaseCall { op, context, shape })))
+    Ok(Call::Database(Box::new(DatabaseCall { op, context, options })))
 }
 
 /// Has what it answers with system properties that could be left out? In rows that a query makes,
@@ -168,7 +167,7 @@ fn tells_items(op: &Op) -> bool {
 }
 
 /// Refuses a body in which an object has two members of the same name, however it is encoded. What
-/// else is wrong with it is told by those who read it.
+/// else is wrong with it is refused by those who read it.
 pub(crate) fn check_names(body: &[u8]) -> Result<()> {
     if hybrid_row::is_hybrid_row(body) {
         let rows = hybrid_row::read(body).unwrap_or_default();
@@ -182,38 +181,38 @@ pub(crate) fn check_names(body: &[u8]) -> Result<()> {
 }
 
 /// What the client wants of the answer, as far as it can want anything of this resource.
-fn shape(link: &Link, incoming: &Incoming<'_>) -> Result<Shape> {
+fn options(link: &Link, incoming: &Incoming<'_>) -> Result<ResponseOptions> {
     let headers = incoming.headers;
     // An encoding that nobody knows is refused everywhere; items and rows alone have two.
     let binary = headers.wants_binary()?;
-    let mut shape = Shape::default();
+    let mut options = ResponseOptions::default();
     match link {
         Link::Items(_) if incoming.method == Method::GET || is_filtered_feed(incoming)? => {
-            shape.binary = binary;
-            shape.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
-            shape.wait_seconds = headers.wait_seconds()?;
+            options.binary = binary;
+            options.wrapped = headers.text(&headers::CHANGE_FEED_FORMAT)?.is_some();
+            options.wait_seconds = headers.wait_seconds()?;
         }
         Link::Items(_) if is_query(incoming)? => {
-            return Ok(Shape { binary, ..query::shape(headers)? });
+            return Ok(ResponseOptions { binary, ..query::options(headers)? });
         }
         Link::Items(_) | Link::Item { .. } if incoming.method != Method::GET => {
-            shape.minimal = headers.minimal()?;
-            shape.binary = binary;
-            shape.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
+            options.minimal = headers.minimal()?;
+            options.binary = binary;
+            options.hybrid_row = hybrid_row::is_hybrid_row(&incoming.body)
                 && matches!(link, Link::Items(_))
                 && headers.flag(&headers::IS_BATCH)?;
         }
-        Link::Item { .. } => shape.binary = binary,
+        Link::Item { .. } => options.binary = binary,
         Link::Container(_) => {
-            shape.quota = headers.flag(&headers::POPULATE_QUOTA)?;
-            shape.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;
+            options.quota = headers.flag(&headers::POPULATE_QUOTA)?;
+            options.statistics = headers.flag(&headers::POPULATE_STATISTICS)?;
         }
         Link::Permissions(_) | Link::Permission(_) => {
-            shape.token_seconds = users::token_seconds(headers)?;
+            options.token_seconds = users::token_seconds(headers)?;
         }
         _ => {}
     }
-    Ok(shape)
+    Ok(options)
 }
 
 /// Is this a query, or a request for its plan?
@@ -250,6 +249,11 @@ fn not_allowed(method: &Method, what: &str, accepted: &str) -> Error {
     ))
 }
 
+/// The same where the path says nothing of a resource.
+pub(crate) fn not_allowed_here(method: &Method, accepted: &str) -> Error {
+    Error::method_not_allowed(format!("The method {method} is not allowed here: use {accepted}."))
+}
+
 /// `If-Match`: the condition of a change.
 fn if_match(headers: Headers<'_>) -> Result<Option<Condition>> {
     Ok(headers.etag(&http::header::IF_MATCH)?.map(Condition::Match))
@@ -263,121 +267,8 @@ fn read_condition(headers: Headers<'_>) -> Result<Option<Condition>> {
     }
 }
 
-/// What an operation is called in metrics, and where it runs.
-pub(crate) fn profile(op: &Op) -> (&'static str, Runs) {
-    match op {
-        Op::CreateDatabase { .. } => ("CreateDatabase", Runs::InPool),
-        Op::ReadDatabase { .. } => ("ReadDatabase", Runs::Inline),
-        Op::DeleteDatabase { .. } => ("DeleteDatabase", Runs::InPool),
-        Op::ListDatabases { .. } => ("ListDatabases", Runs::InPool),
-        Op::CreateContainer { .. } => ("CreateContainer", Runs::InPool),
-        Op::ReadContainer { .. } => ("ReadContainer", Runs::Inline),
-        Op::ReplaceContainer { .. } => ("ReplaceContainer", Runs::InPool),
-        Op::DeleteContainer { .. } => ("DeleteContainer", Runs::InPool),
-        Op::ListContainers { .. } => ("ListContainers", Runs::InPool),
-        Op::ContainerStatistics { .. } => ("ContainerStatistics", Runs::InPool),
-        Op::ListPartitions { .. } => ("ListPartitions", Runs::Inline),
-        Op::DescribePartitions { .. } => ("DescribePartitions", Runs::InPool),
-        Op::RecentQueries { .. } => ("RecentQueries", Runs::Inline),
-        Op::LocateKey { .. } => ("LocateKey", Runs::Inline),
-        Op::SplitPartition { .. } => ("SplitPartition", Runs::InPool),
-        Op::MergePartitions { .. } => ("MergePartitions", Runs::InPool),
-        Op::ReadOffer { .. } => ("ReadOffer", Runs::InPool),
-        Op::ReplaceOffer { .. } => ("ReplaceOffer", Runs::InPool),
-        Op::ListOffers { .. } => ("ListOffers", Runs::InPool),
-        Op::QueryResources { list, .. } => profile(list),
-        Op::User(op) => users::profile_of_user(op),
-        Op::EncryptionKey(op) => encryption_keys::profile(op),
-        Op::Permission(op) => users::profile_of_permission(op),
-        Op::Script(op) => scripts::profile(op),
-        Op::CreateItem { .. } => ("CreateItem", Runs::Inline),
-        Op::UpsertItem { .. } => ("UpsertItem", Runs::Inline),
-        Op::ReplaceItem { .. } => ("ReplaceItem", Runs::Inline),
-        Op::PatchItem { .. } => ("PatchItem", Runs::Inline),
-        Op::ReadItem { .. } => ("ReadItem", Runs::Inline),
-        Op::DeleteItem { .. } => ("DeleteItem", Runs::Inline),
-        Op::ListItems { .. } => ("ListItems", Runs::Briefly),
-        // A query may take long with every item.
-        Op::ReadChanges { request, .. } if request.query.is_some() => ("ReadChanges", Runs::InPool),
-        Op::ReadChanges { .. } => ("ReadChanges", Runs::Briefly),
-        Op::Query { .. } => ("Query", Runs::TryInline),
-        Op::PlanQuery { .. } => ("PlanQuery", Runs::InPool),
-        Op::DeletePartitionKey { .. } => ("DeletePartitionKey", Runs::InPool),
-        Op::ListConflicts { .. } => ("ListConflicts", Runs::Inline),
-        Op::FindConflict { .. } => ("FindConflict", Runs::Inline),
-        Op::ExecuteProcedure(_) => ("ExecuteProcedure", Runs::Scripts),
-        Op::Import(_) => ("Import", Runs::InPool),
-        Op::Triggered { write, .. } => (profile(write).0, Runs::Scripts),
-        Op::Batch { operations, mode, .. } => {
-            let (name, runs) = match mode {
-                BatchMode::Atomic { .. } => ("Batch", Runs::UntilItWaits),
-                BatchMode::Bulk { .. } => ("Bulk", Runs::UntilItWaits),
-            };
-            let plain = operations.iter().all(|operation| operation.triggers.is_empty());
-            (name, if plain { runs } else { Runs::Scripts })
-        }
-    }
-}
-
-/// What becomes of an operation whose client leaves before it is answered: what changes something
-/// is done, what is brief is answered if it still can be, and what may take long is cancelled.
-pub(crate) fn if_left(op: &Op) -> IfLeft {
-    match op {
-        Op::Query { .. }
-        | Op::ListItems { .. }
-        | Op::ReadChanges { .. }
-        | Op::QueryResources { .. } => IfLeft::Cancel,
-        Op::ReadItem { .. }
-        | Op::PlanQuery { .. }
-        | Op::ReadDatabase { .. }
-        | Op::ReadContainer { .. }
-        | Op::ReadOffer { .. }
-        | Op::ListDatabases { .. }
-        | Op::ListContainers { .. }
-        | Op::ListOffers { .. }
-        | Op::ListPartitions { .. }
-        | Op::ListConflicts { .. }
-        | Op::FindConflict { .. }
-        | Op::ContainerStatistics { .. }
-        | Op::DescribePartitions { .. }
-        | Op::RecentQueries { .. }
-        | Op::LocateKey { .. }
-        | Op::User(UserOp::Read { .. } | UserOp::List { .. })
-        | Op::Permission(PermissionOp::Read { .. } | PermissionOp::List { .. })
-        | Op::EncryptionKey(EncryptionKeyOp::Read { .. } | EncryptionKeyOp::List { .. })
-        | Op::Script(ScriptOp::Read { .. } | ScriptOp::List { .. }) => IfLeft::Answer,
-        Op::Batch { operations, .. } => {
-            let reads = |operation: &BatchOperation| {
-                matches!(operation.action, BatchAction::Read { .. })
-                    && operation.triggers.is_empty()
-            };
-            if operations.iter().all(reads) { IfLeft::Answer } else { IfLeft::Finish }
-        }
-        Op::CreateDatabase { .. }
-        | Op::DeleteDatabase { .. }
-        | Op::CreateContainer { .. }
-        | Op::ReplaceContainer { .. }
-        | Op::DeleteContainer { .. }
-        | Op::SplitPartition { .. }
-        | Op::MergePartitions { .. }
-        | Op::ReplaceOffer { .. }
-        | Op::User(_)
-        | Op::Permission(_)
-        | Op::EncryptionKey(_)
-        | Op::Script(_)
-        | Op::CreateItem { .. }
-        | Op::UpsertItem { .. }
-        | Op::ReplaceItem { .. }
-        | Op::PatchItem { .. }
-        | Op::DeleteItem { .. }
-        | Op::DeletePartitionKey { .. }
-        | Op::ExecuteProcedure(_)
-        | Op::Import(_)
-        | Op::Triggered { .. } => IfLeft::Finish,
-    }
-}
-
-/// The same of a request that could not be read yet: a feed has no more in its path than its kind.
+/// What becomes of a request that could not be read yet, if its client leaves before it is
+/// answered. A feed has no more in its path than its kind.
 pub(crate) fn if_left_unread(request: &Request) -> IfLeft {
     if Headers::new(&request.head).is_query().unwrap_or(false) {
         return IfLeft::Cancel;
@@ -387,22 +278,6 @@ pub(crate) fn if_left_unread(request: &Request) -> IfLeft {
     }
     let segments = request.head.path().split('/').filter(|segment| !segment.is_empty()).count();
     if segments % 2 == 1 { IfLeft::Cancel } else { IfLeft::Answer }
-}
-
-/// Where an operation runs: work of a page's size, and changes of the catalog that make or drop
-/// partitions and so wait for the disk, must not hold up an async worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Runs {
-    Inline,
-    /// A page that is mostly made in a moment: it does not wait behind queries.
-    Briefly,
-    /// The same up to its commit, for which no thread waits.
-    UntilItWaits,
-    InPool,
-    /// Inline, if it turns out to be brief, else in the pool.
-    TryInline,
-    /// It waits for scripts, which run in processes of their own.
-    Scripts,
 }
 
 /// What a value of a body must be, for its error.
@@ -430,7 +305,6 @@ mod tests {
     use std::time::Instant;
 
     use http::HeaderMap;
-    use partita_engine::{ContainerPath, DatabasePath, PageRequest, Returns, UserPath};
     use partita_gateway::{Head, Scheme};
 
     use super::*;
@@ -460,34 +334,5 @@ mod tests {
         assert_eq!(unread(Method::POST, docs, &[]), IfLeft::Finish);
         let query = [("x-ms-documentdb-isquery", "True")];
         assert_eq!(unread(Method::POST, docs, &query), IfLeft::Cancel);
-    }
-
-    fn batch(actions: Vec<BatchAction>) -> Op {
-        let operation = |action| BatchOperation {
-            action,
-            partition_key: None,
-            condition: None,
-            ttl_seconds: None,
-            triggers: Default::default(),
-            returns: Returns::Item,
-        };
-        Op::Batch {
-            container: ContainerPath { database: "d".into(), container: "c".into() },
-            operations: actions.into_iter().map(operation).collect(),
-            mode: BatchMode::Atomic { partition_key: None },
-        }
-    }
-
-    #[test]
-    fn what_only_reads_ends_with_its_client_and_what_changes_something_does_not() {
-        let read = || BatchAction::Read { id: "x".into() };
-        let delete = || BatchAction::Delete { id: "x".into() };
-        assert_eq!(if_left(&batch(vec![read(), read()])), IfLeft::Answer);
-        assert_eq!(if_left(&batch(vec![read(), delete()])), IfLeft::Finish);
-        let page = PageRequest::default();
-        let list = UserOp::List { database: DatabasePath("d".into()), filter: None, page };
-        assert_eq!(if_left(&Op::User(list)), IfLeft::Answer);
-        let user = UserPath { database: "d".into(), user: "u".into() };
-        assert_eq!(if_left(&Op::User(UserOp::Delete { user, condition: None })), IfLeft::Finish);
     }
 }

@@ -5,6 +5,7 @@
 //! how a client should run one over many partitions: a *plan*. Members of the body that we do not
 //! know are left alone, as clients add some that mean nothing to a server.
 
+use http::Method;
 use partita_engine::{
     ChangesQuery, ContainerPath, Op, PageRequest, PlanHint, PlanQueryRequest, QueryRequest, Serving,
 };
@@ -12,12 +13,12 @@ use partita_model::{Error, ErrorKind, Result, Value};
 use partita_query::{Filter, PlainRow, Query};
 
 use super::items::scope;
-use super::{Incoming, Shape, wrong_type};
-use crate::headers::{self, Headers, bad_value};
+use super::{Incoming, ResponseOptions, wrong_type};
+use crate::headers::{self, Headers};
 
 /// What the client wants to know beside the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueryShape {
+pub(crate) struct QueryOptions {
     /// How the query was executed, instead of its rows.
     pub(crate) explain: bool,
     /// Times and counts.
@@ -26,7 +27,7 @@ pub(crate) struct QueryShape {
     pub(crate) index_metrics: Option<IndexMetrics>,
     /// The request names a partition key.
     pub(crate) keyed: bool,
-    /// The request is for a plan: its errors are told in other words.
+    /// The request is for a plan: its errors have another introduction.
     pub(crate) plan: bool,
 }
 
@@ -44,17 +45,29 @@ struct QueryBody {
     resume: Option<Value>,
 }
 
-/// A query over databases, containers or other resources. Most queries only pick some of what
-/// `list` lists; the others are run on the whole list.
-pub(super) fn resources(
+/// Is this a request for a list of databases, containers or other resources, or a query over it?
+pub(super) fn is_list(incoming: &Incoming<'_>) -> Result<bool> {
+    Ok(match *incoming.method {
+        Method::GET => true,
+        Method::POST => incoming.headers.is_query()?,
+        _ => false,
+    })
+}
+
+/// The list, or a query over it. Most queries only pick some of what `op` lists; the others are
+/// run on the whole list.
+pub(super) fn list(
     incoming: &Incoming<'_>,
-    list: impl FnOnce(Option<Filter>, PageRequest) -> Op,
+    op: impl FnOnce(Option<Filter>, PageRequest) -> Op,
 ) -> Result<Op> {
     let page = incoming.headers.page()?;
+    if incoming.method == Method::GET {
+        return Ok(op(None, page));
+    }
     Ok(match Selection::parse(&incoming.body)? {
-        Selection::Some(filter) => list(Some(filter), page),
+        Selection::Some(filter) => op(Some(filter), page),
         Selection::Rows(query) => {
-            let list = Box::new(list(None, PageRequest::default()));
+            let list = Box::new(op(None, PageRequest::default()));
             Op::QueryResources { list, query, page }
         }
     })
@@ -112,7 +125,7 @@ pub(super) fn of_changes(incoming: &Incoming<'_>) -> Result<ChangesQuery> {
     Ok(ChangesQuery { text, parameters, previous })
 }
 
-/// Are its rows items, whole? What is wrong with the query is told by those who run it.
+/// Are its rows items, whole? What is wrong with the query is refused by those who run it.
 pub(super) fn selects_items(text: &str, parameters: &[(String, Value)]) -> bool {
     Query::parse(text, parameters, &[])
         .is_ok_and(|query| query.facts().plain == Some(PlainRow::Item))
@@ -136,15 +149,15 @@ pub(super) fn plan(container: ContainerPath, incoming: &Incoming<'_>) -> Result<
 }
 
 /// What the client wants of the answer to a query or a plan.
-pub(super) fn shape(headers: Headers<'_>) -> Result<Shape> {
-    let query = QueryShape {
+pub(super) fn options(headers: Headers<'_>) -> Result<ResponseOptions> {
+    let query = QueryOptions {
         explain: headers.flag(&headers::EXPLAIN)?,
         metrics: headers.flag(&headers::POPULATE_QUERY_METRICS)?,
         index_metrics: index_metrics(headers)?,
         keyed: headers.partition_key()?.is_some_and(|key| !key.0.is_empty()),
         plan: headers.flag(&headers::IS_QUERY_PLAN)?,
     };
-    Ok(Shape { query, ..Shape::default() })
+    Ok(ResponseOptions { query, ..ResponseOptions::default() })
 }
 
 /// The form in which the client wants index metrics, if it does.
@@ -157,12 +170,9 @@ fn index_metrics(headers: Headers<'_>) -> Result<Option<IndexMetrics>> {
 
 /// Who puts the answers of several partitions together: by default the client, as at the service.
 fn serving(headers: Headers<'_>) -> Result<Serving> {
-    match headers.text(&headers::QUERY_SERVING)? {
-        None => Ok(Serving::AsService),
-        Some(text) if text.eq_ignore_ascii_case("service") => Ok(Serving::AsService),
-        Some(text) if text.eq_ignore_ascii_case("global") => Ok(Serving::Global),
-        Some(text) => Err(bad_value(&headers::QUERY_SERVING, text, "must be service or global")),
-    }
+    let words = [("service", Serving::AsService), ("global", Serving::Global)];
+    let serving = headers.choice(&headers::QUERY_SERVING, words, "must be service or global")?;
+    Ok(serving.unwrap_or(Serving::AsService))
 }
 
 impl QueryBody {
@@ -262,7 +272,7 @@ mod tests {
     #[test]
     fn the_newer_form_of_index_metrics_wins() {
         let read = |pairs: &[(HeaderName, &'static str)]| {
-            shape(Headers::new(&with(pairs))).map(|shape| shape.query.index_metrics)
+            options(Headers::new(&with(pairs))).map(|options| options.query.index_metrics)
         };
         let (v1, v2) = (headers::POPULATE_INDEX_METRICS, headers::POPULATE_INDEX_METRICS_V2);
         assert_eq!(read(&[]), Ok(None));

@@ -7,9 +7,9 @@ use partita_engine::{
 use partita_model::{Error, Result, ScriptKind, Value};
 
 use super::import;
-use super::metadata::required_id;
-use super::query::resources;
-use super::{Incoming, Runs, if_match, not_allowed, partition_key, read_condition};
+use super::metadata::resource_body;
+use super::query::{is_list, list};
+use super::{Incoming, if_match, not_allowed, partition_key, read_condition};
 use crate::headers::{self, Headers};
 
 pub(super) fn scripts(
@@ -17,16 +17,15 @@ pub(super) fn scripts(
     kind: ScriptKind,
     incoming: Incoming<'_>,
 ) -> Result<Op> {
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| {
+            Op::Script(ScriptOp::List { container, kind, filter, page })
+        });
+    }
     let headers = incoming.headers;
     Ok(Op::Script(match *incoming.method {
-        Method::GET => ScriptOp::List { container, kind, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::Script(ScriptOp::List { container, kind, filter, page })
-            });
-        }
         Method::POST => {
-            let body = body(&incoming)?;
+            let body = resource_body(&incoming)?;
             if headers.flag(&headers::IS_UPSERT)? {
                 ScriptOp::Upsert { container, kind, body, condition: if_match(headers)? }
             } else {
@@ -46,14 +45,15 @@ pub(super) fn script(
     Ok(Op::Script(match *incoming.method {
         Method::GET => ScriptOp::Read { script, condition: read_condition(headers)? },
         Method::PUT => {
-            let body = body(&incoming)?;
+            let body = resource_body(&incoming)?;
             ScriptOp::Replace { script, body, condition: if_match(headers)? }
         }
         Method::DELETE => ScriptOp::Delete { script, condition: if_match(headers)? },
         Method::POST if script.kind == ScriptKind::Procedure => {
-            return match import::is_system_procedure(&script.script) {
-                true => import::run(script, incoming, key_required),
-                false => run(script, incoming, key_required),
+            return if import::is_system_procedure(&script.script) {
+                import::run(script, incoming, key_required)
+            } else {
+                run(script, incoming, key_required)
             };
         }
         _ if script.kind == ScriptKind::Procedure => {
@@ -67,9 +67,10 @@ pub(super) fn script(
 /// A run of a procedure. The body is the list of its arguments, or what the language's `apply`
 /// takes for one: null, and an object with a length.
 fn run(script: ScriptPath, incoming: Incoming<'_>, key_required: KeyRequired) -> Result<Op> {
-    let arguments = match incoming.body.is_empty() {
-        true => Value::Array(Vec::new()),
-        false => Value::parse(&incoming.body)?,
+    let arguments = if incoming.body.is_empty() {
+        Value::Array(Vec::new())
+    } else {
+        Value::parse(&incoming.body)?
     };
     if !matches!(arguments, Value::Null | Value::Array(_) | Value::Object(_)) {
         return Err(Error::bad_request(
@@ -107,21 +108,4 @@ pub(super) fn triggered(headers: Headers<'_>, write: Op) -> Result<Op> {
         return Ok(write);
     }
     Ok(Op::Triggered { write: Box::new(write), triggers })
-}
-
-fn body(incoming: &Incoming<'_>) -> Result<Value> {
-    let body = Value::parse(&incoming.body)?;
-    required_id(&body)?;
-    Ok(body)
-}
-
-pub(super) fn profile(op: &ScriptOp) -> (&'static str, Runs) {
-    match op {
-        ScriptOp::Create { .. } => ("CreateScript", Runs::InPool),
-        ScriptOp::Upsert { .. } => ("UpsertScript", Runs::InPool),
-        ScriptOp::Read { .. } => ("ReadScript", Runs::Inline),
-        ScriptOp::Replace { .. } => ("ReplaceScript", Runs::InPool),
-        ScriptOp::Delete { .. } => ("DeleteScript", Runs::InPool),
-        ScriptOp::List { .. } => ("ListScripts", Runs::InPool),
-    }
 }

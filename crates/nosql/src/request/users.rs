@@ -4,9 +4,9 @@ use http::Method;
 use partita_engine::{DatabasePath, Op, PermissionOp, PermissionPath, UserOp, UserPath};
 use partita_model::{Result, Value};
 
-use super::metadata::required_id;
-use super::query::resources;
-use super::{Incoming, Runs, if_match, not_allowed, read_condition};
+use super::metadata::{required_id, resource_body};
+use super::query::{is_list, list};
+use super::{Incoming, if_match, not_allowed, read_condition};
 use crate::headers::{self, Headers, bad_value};
 
 /// How long a token lives, in seconds, if the client does not say.
@@ -15,14 +15,11 @@ const TOKEN_SECONDS_MIN: u64 = 10;
 const TOKEN_SECONDS_MAX: u64 = 86_400;
 
 pub(super) fn users(database: DatabasePath, incoming: Incoming<'_>) -> Result<Op> {
+    if is_list(&incoming)? {
+        return list(&incoming, |filter, page| Op::User(UserOp::List { database, filter, page }));
+    }
     let headers = incoming.headers;
     Ok(Op::User(match *incoming.method {
-        Method::GET => UserOp::List { database, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::User(UserOp::List { database, filter, page })
-            });
-        }
         Method::POST => {
             let name = required_id(&Value::parse(&incoming.body)?)?.to_owned();
             if headers.flag(&headers::IS_UPSERT)? {
@@ -49,17 +46,14 @@ pub(super) fn user(user: UserPath, incoming: Incoming<'_>) -> Result<Op> {
 }
 
 pub(super) fn permissions(user: UserPath, incoming: Incoming<'_>) -> Result<Op> {
+    if is_list(&incoming)? {
+        let list_of = |filter, page| Op::Permission(PermissionOp::List { user, filter, page });
+        return list(&incoming, list_of);
+    }
     let headers = incoming.headers;
     Ok(Op::Permission(match *incoming.method {
-        Method::GET => PermissionOp::List { user, filter: None, page: headers.page()? },
-        Method::POST if headers.is_query()? => {
-            return resources(&incoming, |filter, page| {
-                Op::Permission(PermissionOp::List { user, filter, page })
-            });
-        }
         Method::POST => {
-            let body = Value::parse(&incoming.body)?;
-            required_id(&body)?;
+            let body = resource_body(&incoming)?;
             if headers.flag(&headers::IS_UPSERT)? {
                 PermissionOp::Upsert { user, body, condition: if_match(headers)? }
             } else {
@@ -75,8 +69,7 @@ pub(super) fn permission(permission: PermissionPath, incoming: Incoming<'_>) -> 
     Ok(Op::Permission(match *incoming.method {
         Method::GET => PermissionOp::Read { permission, condition: read_condition(headers)? },
         Method::PUT => {
-            let body = Value::parse(&incoming.body)?;
-            required_id(&body)?;
+            let body = resource_body(&incoming)?;
             PermissionOp::Replace { permission, body, condition: if_match(headers)? }
         }
         Method::DELETE => PermissionOp::Delete { permission, condition: if_match(headers)? },
@@ -96,27 +89,5 @@ pub(super) fn token_seconds(headers: Headers<'_>) -> Result<u64> {
                 format!("must be a number of {TOKEN_SECONDS_MIN} to {TOKEN_SECONDS_MAX} seconds");
             Err(bad_value(&headers::TOKEN_SECONDS, text, &rule))
         }
-    }
-}
-
-pub(super) fn profile_of_user(op: &UserOp) -> (&'static str, Runs) {
-    match op {
-        UserOp::Create { .. } => ("CreateUser", Runs::InPool),
-        UserOp::Upsert { .. } => ("UpsertUser", Runs::InPool),
-        UserOp::Read { .. } => ("ReadUser", Runs::Inline),
-        UserOp::Replace { .. } => ("ReplaceUser", Runs::InPool),
-        UserOp::Delete { .. } => ("DeleteUser", Runs::InPool),
-        UserOp::List { .. } => ("ListUsers", Runs::InPool),
-    }
-}
-
-pub(super) fn profile_of_permission(op: &PermissionOp) -> (&'static str, Runs) {
-    match op {
-        PermissionOp::Create { .. } => ("CreatePermission", Runs::InPool),
-        PermissionOp::Upsert { .. } => ("UpsertPermission", Runs::InPool),
-        PermissionOp::Read { .. } => ("ReadPermission", Runs::Inline),
-        PermissionOp::Replace { .. } => ("ReplacePermission", Runs::InPool),
-        PermissionOp::Delete { .. } => ("DeletePermission", Runs::InPool),
-        PermissionOp::List { .. } => ("ListPermissions", Runs::InPool),
     }
 }

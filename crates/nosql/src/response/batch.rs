@@ -12,30 +12,34 @@ use super::{bare, quoted, status_of, with_body};
 use crate::error::Failure;
 use crate::headers;
 use crate::hybrid_row::{self, ResultRow};
-use crate::request::Shape;
+use crate::request::ResponseOptions;
 use crate::text::number;
 
 /// Bytes of a result beside its item.
 const RESULT_BYTES: usize = 160;
 
-/// What each of many refused operations is told to wait at least, unless less is enough.
+/// The least wait of each of many refused operations, unless less is enough.
 const WAIT_SHARE_MS_MIN: u64 = 50;
 
-pub(super) fn reply(mut results: Vec<BatchResult>, mut headers: Lines, shape: Shape) -> Response {
-    if shape.bare {
+pub(super) fn reply(
+    mut results: Vec<BatchResult>,
+    mut headers: Lines,
+    options: ResponseOptions,
+) -> Response {
+    if options.bare {
         results.iter_mut().for_each(strip);
     }
-    let status = match results.iter().all(|result| result.result.is_ok()) {
-        true => StatusCode::OK,
-        false => StatusCode::MULTI_STATUS,
+    let status = if results.iter().all(|result| result.result.is_ok()) {
+        StatusCode::OK
+    } else {
+        StatusCode::MULTI_STATUS
     };
     headers.push(&headers::ITEM_COUNT, number(results.len() as u64));
-    let body = match shape.hybrid_row {
-        true => rows(results),
-        false => {
-            divide_waiting(&mut results);
-            body(results)
-        }
+    let body = if options.hybrid_row {
+        rows(results)
+    } else {
+        divide_waiting(&mut results);
+        body(results)
     };
     with_body(status, headers, body)
 }
@@ -97,9 +101,9 @@ fn rows(results: Vec<BatchResult>) -> Bytes {
             Err(error) => {
                 let failure = Failure::from(error);
                 log_failure(&failure);
-                // Whatever has to do with another operation is told there.
-                let told = failure.status != StatusCode::FAILED_DEPENDENCY;
-                let text = told.then(|| reason(&failure));
+                // The operation that made this one fail has the reason.
+                let has_reason = failure.status != StatusCode::FAILED_DEPENDENCY;
+                let text = has_reason.then(|| reason(&failure));
                 let retry_after_ms = failure.retry_after_ms.map_or(0, |ms| ms.max(1));
                 out.push(&ResultRow {
                     substatus: failure.substatus,

@@ -13,44 +13,56 @@ use partita_gateway::{Lines, Response};
 use partita_model::{KeyPart, Object, PartitionKey, Value, unstamp, with_lsn};
 
 use super::{empty, envelope, put_page, quoted, with_body};
-use crate::request::Shape;
+use crate::request::ResponseOptions;
+
+/// What the database found.
+pub(super) struct FeedPage<'a> {
+    pub(super) changes: &'a [ChangedItem],
+    pub(super) etag: &'a str,
+    /// It is not the end of the feed.
+    pub(super) more: bool,
+}
 
 /// A page. Clients stop at 304, so that is the end of the feed and nothing else.
 pub(super) fn page(
-    (changes, etag, more): (&[ChangedItem], &str, bool),
+    page: FeedPage<'_>,
     container: Option<&Container>,
     mut headers: Lines,
-    shape: Shape,
+    options: ResponseOptions,
 ) -> Response {
-    headers.push(&header::ETAG, quoted(etag));
-    put_page(&mut headers, changes.len(), None);
-    if changes.is_empty() && !more {
+    headers.push(&header::ETAG, quoted(page.etag));
+    put_page(&mut headers, page.changes.len(), None);
+    if page.changes.is_empty() && !page.more {
         return empty(StatusCode::NOT_MODIFIED, headers);
     }
     let text = |change: &ChangedItem| match (&change.version, &change.current) {
-        (None, Some(current)) if !shape.wrapped => {
-            let text = text_of(current, shape);
+        (None, Some(current)) if !options.wrapped => {
+            let text = text_of(current, options);
             if change.queried { text.into_owned() } else { with_lsn(&text, change.lsn) }
         }
-        (_, _) => element(change, container, shape),
+        (_, _) => element(change, container, options),
     };
-    let texts: Vec<String> = changes.iter().map(text).collect();
+    let texts: Vec<String> = page.changes.iter().map(text).collect();
     with_body(StatusCode::OK, headers, envelope(&texts, container))
 }
 
 /// The database has checked that it is a text.
-fn text_of(body: &ItemBody, shape: Shape) -> Cow<'_, str> {
+fn text_of(body: &ItemBody, options: ResponseOptions) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(&body.0);
-    if shape.bare { Cow::Owned(unstamp(&text)) } else { text }
+    if options.bare { Cow::Owned(unstamp(&text)) } else { text }
 }
 
-fn element(change: &ChangedItem, container: Option<&Container>, shape: Shape) -> String {
-    let current = change.current.as_ref().map_or("{}".into(), |body| text_of(body, shape));
+fn element(
+    change: &ChangedItem,
+    container: Option<&Container>,
+    options: ResponseOptions,
+) -> String {
+    let current = change.current.as_ref().map_or("{}".into(), |body| text_of(body, options));
     let mut out = format!("{{\"current\":{current}");
     let previous = change.version.as_ref().and_then(|version| version.previous.as_ref());
     if let Some(previous) = previous {
         out.push_str(",\"previous\":");
-        out.push_str(&text_of(previous, shape));
+        out.push_str(&text_of(previous, options));
     }
     out.push_str(",\"metadata\":");
     out.push_str(&metadata(change, container).to_json());

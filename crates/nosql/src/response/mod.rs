@@ -2,8 +2,9 @@
 //!
 //! A reply's facts become headers here for errors as well as for successes: SDKs learn their
 //! session token from a 404 or 409 too. A point read's body is the stored text itself; nothing is
-//! parsed or copied. `item` writes the answer that carries an item, `partitions` what is told of a
-//! container's partitions, `query` what is told of a query, `changes` the change feed.
+//! parsed or copied. `item` writes the answer that carries an item, `partitions` the ranges and
+//! sizes of a container's partitions, `query` the rows and metrics of a query, `changes` the change
+//! feed.
 
 mod admin;
 mod batch;
@@ -30,7 +31,7 @@ use crate::activity::ActivityId;
 use crate::error::Failure;
 use crate::headers;
 use crate::link::{Address, encode};
-use crate::request::Shape;
+use crate::request::ResponseOptions;
 use crate::session;
 use crate::text::{self, number};
 use crate::token::Issuer;
@@ -59,7 +60,7 @@ const ITEM_QUOTA: &[u8] = b"\
     x-ms-resource-usage: documentSize=0;documentsSize=-1;documentsCount=-1;collectionSize=-1;\r\n";
 
 /// What the answer to a request refers to.
-pub(crate) struct Frame<'a> {
+pub(crate) struct ResponseContext<'a> {
     pub(crate) address: &'a Address<'a>,
     pub(crate) activity_id: &'a ActivityId,
     /// What was read, for answers to reads.
@@ -67,7 +68,7 @@ pub(crate) struct Frame<'a> {
     /// How long the request took.
     pub(crate) nanos: u64,
     pub(crate) tokens: Issuer<'a>,
-    pub(crate) shape: Shape,
+    pub(crate) options: ResponseOptions,
     /// Sizes of the container's partitions, where the client asked for them.
     pub(crate) statistics: Option<Vec<PartitionStatistics>>,
 }
@@ -87,43 +88,46 @@ impl Location<'_> {
 
 /// The answer to a request, with all its headers or without those that every answer has: see
 /// [`seal`].
-pub(crate) enum Answered {
+pub(crate) enum ResponseDraft {
     Sealed(Response),
     Open(Response),
 }
 
 /// A failed request: why, and what its response tells all the same.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct FailedRequest {
     pub(crate) failure: Failure,
     pub(crate) headers: Lines,
 }
 
-impl<E: Into<Failure>> From<E> for Box<Failed> {
-    fn from(error: E) -> Box<Failed> {
-        Box::new(Failed { failure: error.into(), headers: Lines::new() })
+impl<E: Into<Failure>> From<E> for Box<FailedRequest> {
+    fn from(error: E) -> Box<FailedRequest> {
+        Box::new(FailedRequest { failure: error.into(), headers: Lines::new() })
     }
 }
 
 /// A reply that went well, or its error for [`failure`]; the headers are for both.
-pub(crate) fn reply(reply: Reply, frame: &Frame<'_>) -> Result<Answered, Box<Failed>> {
-    if let Some(headers) = item::headers(&reply, frame)
+pub(crate) fn reply(
+    reply: Reply,
+    context: &ResponseContext<'_>,
+) -> Result<ResponseDraft, Box<FailedRequest>> {
+    if let Some(headers) = item::headers(&reply, context)
         && let Ok(Outcome::Item { body: ItemBody(body), change, .. }) = reply.result
     {
-        let body = if frame.shape.bare { bare(&body) } else { body };
-        let body = if frame.shape.binary { to_binary(body) } else { body };
-        return Ok(Answered::Sealed(Response::with_headers(status_of(change), headers, body)));
+        let body = if context.options.bare { bare(&body) } else { body };
+        let body = if context.options.binary { to_binary(body) } else { body };
+        return Ok(ResponseDraft::Sealed(Response::with_headers(status_of(change), headers, body)));
     }
-    let mut response = other_reply(reply, frame)?;
+    let mut response = other_reply(reply, context)?;
     // Plans and reports are no items.
-    if frame.shape.binary && !frame.shape.query.plan && !frame.shape.query.explain {
+    if context.options.binary && !context.options.query.plan && !context.options.query.explain {
         response.body = to_binary(response.body);
     }
-    if let Some(location) = &frame.location {
+    if let Some(location) = &context.location {
         let parts = location.parts().map(str::as_bytes);
         response.headers.push_parts(&header::CONTENT_LOCATION, &parts);
     }
-    Ok(Answered::Open(response))
+    Ok(ResponseDraft::Open(response))
 }
 
 /// The body in binary JSON. What cannot be said in it (nothing, rows of a batch, a row that is
@@ -135,7 +139,10 @@ fn to_binary(body: Bytes) -> Bytes {
     }
 }
 
-fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>> {
+fn other_reply(
+    reply: Reply,
+    context: &ResponseContext<'_>,
+) -> Result<Response, Box<FailedRequest>> {
     let mut headers = Lines::with_capacity(HEADERS_BYTES);
     let container = reply.container.as_deref();
     if let Some(served) = &reply.served {
@@ -148,18 +155,18 @@ fn other_reply(reply: Reply, frame: &Frame<'_>) -> Result<Response, Box<Failed>>
         if !reply.result.as_ref().is_err_and(is_missing) {
             headers.push(&headers::CONTENT_PATH, container.rid.to_text());
         }
-        let path = alternative_path(container, frame.address);
+        let path = alternative_path(container, context.address);
         headers.push(&headers::ALT_CONTENT_PATH, path.as_bytes());
     }
     if let Some(log) = &reply.log {
         headers.push(&headers::SCRIPT_LOG, encode(log));
     }
     match reply.result {
-        Ok(outcome) => Ok(success(outcome, container, headers, frame)),
+        Ok(outcome) => Ok(success(outcome, container, headers, context)),
         Err(error) => {
-            let planning = frame.shape.query.plan;
+            let planning = context.options.query.plan;
             let failure = Failure { planning, ..Failure::from(error) };
-            Err(Box::new(Failed { failure, headers }))
+            Err(Box::new(FailedRequest { failure, headers }))
         }
     }
 }
@@ -206,25 +213,27 @@ fn success(
     outcome: Outcome,
     container: Option<&Container>,
     mut headers: Lines,
-    frame: &Frame<'_>,
+    context: &ResponseContext<'_>,
 ) -> Response {
     match outcome {
-        Outcome::Item { etag, body, change } => item(&etag, body, change, headers, frame.shape),
+        Outcome::Item { etag, body, change } => item(&etag, body, change, headers, context.options),
         Outcome::Items { items, continuation } => {
             put_page(&mut headers, items.len(), continuation);
             let whole = items.into_iter().map(|item| item.0);
-            let items: Vec<Bytes> = match frame.shape.bare {
-                true => whole.map(|item| bare(&item)).collect(),
-                false => whole.collect(),
+            let items: Vec<Bytes> = if context.options.bare {
+                whole.map(|item| bare(&item)).collect()
+            } else {
+                whole.collect()
             };
             ok(headers, envelope(&items, container))
         }
-        Outcome::Changes { changes: page, etag, more, next: _ } => {
-            changes::page((&page, &etag, more), container, headers, frame.shape)
+        Outcome::Changes { changes, etag, more, next: _ } => {
+            let page = changes::FeedPage { changes: &changes, etag: &etag, more };
+            changes::page(page, container, headers, context.options)
         }
         Outcome::Query { rows, continuation, report } => {
-            let rows = if frame.shape.bare { bare_rows(&rows) } else { rows };
-            query::rows(&rows, continuation, &report, container, headers, frame.shape.query)
+            let rows = if context.options.bare { bare_rows(&rows) } else { rows };
+            query::rows(&rows, continuation, &report, container, headers, context.options.query)
         }
         Outcome::Plan { plan } => ok(headers, plan.to_json()),
         Outcome::PartitionKeyDeleted => empty(StatusCode::OK, headers),
@@ -232,12 +241,12 @@ fn success(
             let rid = container.map(|container| container.rid.to_string()).unwrap_or_default();
             feed(&rid, "Conflicts", Vec::new(), None, headers)
         }
-        Outcome::Batch { results } => batch::reply(results, headers, frame.shape),
+        Outcome::Batch { results } => batch::reply(results, headers, context.options),
         Outcome::Container { change, index_progress, shares_throughput } => {
             if shares_throughput {
                 headers.push(&headers::SHARE_THROUGHPUT, "true");
             }
-            container_reply(container, (change, index_progress), headers, frame)
+            container_reply(container, change, index_progress, headers, context)
         }
         Outcome::Partitions { etag, unchanged, since } => {
             ranges(&etag, container.filter(|_| !unchanged), since, headers)
@@ -264,7 +273,7 @@ fn success(
         | Outcome::Permission { .. }
         | Outcome::Permissions { .. }
         | Outcome::Script { .. }
-        | Outcome::Scripts { .. } => resource(outcome, container, headers, frame),
+        | Outcome::Scripts { .. } => resource(outcome, container, headers, context),
     }
 }
 
@@ -273,7 +282,7 @@ fn resource(
     outcome: Outcome,
     container: Option<&Container>,
     mut headers: Lines,
-    frame: &Frame<'_>,
+    context: &ResponseContext<'_>,
 ) -> Response {
     match outcome {
         Outcome::Database { database, change } => {
@@ -289,7 +298,8 @@ fn resource(
             feed("", "Databases", rows, continuation, headers)
         }
         Outcome::Containers { database, containers, continuation } => {
-            let rows = containers.iter().map(|found| container_body(found, frame.shape)).collect();
+            let rows =
+                containers.iter().map(|found| container_body(found, context.options)).collect();
             feed(&database.rid.to_string(), "DocumentCollections", rows, continuation, headers)
         }
         Outcome::Offer { offer, change } => one_offer(&offer, change, headers),
@@ -298,7 +308,7 @@ fn resource(
             feed("", "Offers", rows, continuation, headers)
         }
         Outcome::ResourceRows { of, rows, continuation } => {
-            rows_of(&of, rows, continuation, container, headers, frame)
+            rows_of(&of, rows, continuation, container, headers, context)
         }
         Outcome::EncryptionKey { key, change } => one(&key.etag, &key.to_value(), change, headers),
         Outcome::EncryptionKeys { database, keys, continuation } => {
@@ -311,12 +321,12 @@ fn resource(
             feed(&database.rid.to_string(), "Users", rows, continuation, headers)
         }
         Outcome::Permission { permission, change } => {
-            let body = frame.tokens.with_token(&permission, frame.shape.token_seconds);
+            let body = context.tokens.with_token(&permission, context.options.token_seconds);
             one(&permission.etag, &body, change, headers)
         }
         Outcome::Permissions { user, permissions, continuation } => {
-            let seconds = frame.shape.token_seconds;
-            let rows = permissions.iter().map(|p| frame.tokens.with_token(p, seconds)).collect();
+            let seconds = context.options.token_seconds;
+            let rows = permissions.iter().map(|p| context.tokens.with_token(p, seconds)).collect();
             feed(&user.rid.to_string(), "Permissions", rows, continuation, headers)
         }
         Outcome::Script { script, count, change } => {
@@ -352,7 +362,7 @@ fn rows_of(
     continuation: Option<String>,
     container: Option<&Container>,
     headers: Lines,
-    frame: &Frame<'_>,
+    context: &ResponseContext<'_>,
 ) -> Response {
     let of_container = || container.map(|container| container.rid.to_string()).unwrap_or_default();
     let (parent, kind) = match of {
@@ -366,7 +376,7 @@ fn rows_of(
         Outcome::Permissions { user, permissions, .. } => {
             for row in &mut rows {
                 if let Some(whole) = permissions.iter().find(|p| p.to_value() == *row) {
-                    *row = frame.tokens.with_token(whole, frame.shape.token_seconds);
+                    *row = context.tokens.with_token(whole, context.options.token_seconds);
                 }
             }
             (user.rid.to_string(), "Permissions")
@@ -410,16 +420,22 @@ fn status_of(change: Change) -> StatusCode {
     }
 }
 
-fn item(etag: &Etag, body: ItemBody, change: Change, mut headers: Lines, shape: Shape) -> Response {
+fn item(
+    etag: &Etag,
+    body: ItemBody,
+    change: Change,
+    mut headers: Lines,
+    options: ResponseOptions,
+) -> Response {
     headers.push(&header::ETAG, text::etag(etag));
-    if shape.minimal && change != Change::None {
+    if options.minimal && change != Change::None {
         return empty(status_of(change), headers);
     }
-    let body = if shape.bare { bare(&body.0) } else { body.0 };
+    let body = if options.bare { bare(&body.0) } else { body.0 };
     with_body(status_of(change), headers, body)
 }
 
-/// What the procedure for imports answers. What it cannot do because it is there already is told
+/// What the procedure for imports answers. What it cannot do because it is there already comes
 /// with the status that it would have alone.
 fn imported(count: usize, existing: Option<&[u8]>) -> String {
     let existing = existing.map(String::from_utf8_lossy);
@@ -454,15 +470,16 @@ fn one_offer(offer: &Offer, change: Change, mut headers: Lines) -> Response {
     one(&offer.etag, &offer.to_value(), change, headers)
 }
 
-fn container_body(container: &Container, shape: Shape) -> Value {
-    container.shown_to(if shape.keyless { KeyRequired::No } else { KeyRequired::Yes })
+fn container_body(container: &Container, options: ResponseOptions) -> Value {
+    container.shown_to(if options.keyless { KeyRequired::No } else { KeyRequired::Yes })
 }
 
 fn container_reply(
     container: Option<&Container>,
-    (change, index_progress): (Change, u8),
+    change: Change,
+    index_progress: u8,
     mut headers: Lines,
-    frame: &Frame<'_>,
+    context: &ResponseContext<'_>,
 ) -> Response {
     let Some(container) = container else {
         return empty(status_of(change), headers);
@@ -477,17 +494,17 @@ fn container_reply(
     headers.push(&headers::CONTENT_PATH, container.rid.database.to_string());
     let owner = format!("dbs/{}", encode(&container.database.name));
     headers.push(&headers::ALT_CONTENT_PATH, owner);
-    let mut body = container_body(container, frame.shape);
-    if frame.shape.quota {
+    let mut body = container_body(container, context.options);
+    if context.options.quota {
         let progress = number(index_progress);
         headers.push(&headers::INDEX_PROGRESS, progress);
-        if let Some(statistics) = &frame.statistics {
+        if let Some(statistics) = &context.statistics {
             headers.push(&headers::RESOURCE_QUOTA, partitions::QUOTA);
             headers.push(&headers::RESOURCE_USAGE, partitions::usage(statistics));
         }
     }
     if let (true, Some(statistics), Value::Object(body)) =
-        (frame.shape.statistics, &frame.statistics, &mut body)
+        (context.options.statistics, &context.statistics, &mut body)
     {
         body.insert("statistics", partitions::statistics(statistics));
     }

@@ -64,7 +64,7 @@ pub(super) fn statistics(partitions: &[PartitionStatistics]) -> Vec<Value> {
     partitions.iter().map(row).collect()
 }
 
-/// What the container holds, in the shape of [`QUOTA`].
+/// What the container holds, in the form of [`QUOTA`].
 pub(super) fn usage(partitions: &[PartitionStatistics]) -> String {
     let bytes: u64 = partitions.iter().map(|partition| partition.bytes).sum();
     let items: u64 = partitions.iter().map(|partition| partition.items).sum();

@@ -13,7 +13,7 @@ use partita_model::{Object, PropertyPath, Value};
 use super::{envelope, put_page, with_body};
 use crate::headers;
 use crate::link::encode;
-use crate::request::{IndexMetrics, QueryShape};
+use crate::request::{IndexMetrics, QueryOptions};
 
 /// How much an index helps. We tell only of those that save a scan.
 const IMPACT: &str = "High";
@@ -25,20 +25,20 @@ pub(super) fn rows(
     report: &QueryReport,
     container: Option<&Container>,
     mut headers: Lines,
-    shape: QueryShape,
+    options: QueryOptions,
 ) -> Response {
-    if shape.explain {
+    if options.explain {
         return with_body(StatusCode::OK, headers, explain(report).to_json());
     }
     put_page(&mut headers, rows.len(), continuation);
     if let Some(order) = report.tie_order {
         headers.push(&headers::QUERY_EXECUTION_INFO, execution_info(order));
     }
-    if shape.metrics {
+    if options.metrics {
         headers.push(&headers::QUERY_METRICS, metrics(report));
     }
-    if let Some(form) = shape.index_metrics {
-        let key = container.filter(|_| shape.keyed).map(key_index).unwrap_or_default();
+    if let Some(form) = options.index_metrics {
+        let key = container.filter(|_| options.keyed).map(key_index).unwrap_or_default();
         headers.push(&headers::INDEX_UTILIZATION, index_metrics(report, &key, form));
     }
     with_body(StatusCode::OK, headers, envelope(rows, container))

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use http::Method;
 use partita_engine::{DataAction, RoleAssignment, RoleScope, block_on};
+use partita_executor::Trust;
 use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
 use partita_gateway::{Door, Figures, Request};
-use partita_nosql::Trust;
 
 use crate::support::{Ask, PRIMARY, READONLY, World};
 
@@ -305,17 +305,9 @@ fn none(_: &Route) -> bool {
 
 #[test]
 fn the_routes_are_all_there_are() {
-    let source = [
-        include_str!("../../src/request/mod.rs"),
-        include_str!("../../src/request/users.rs"),
-        include_str!("../../src/request/scripts.rs"),
-        include_str!("../../src/request/encryption_keys.rs"),
-    ];
-    let named = source.iter().flat_map(|text| text.split("(\"").skip(1)).filter_map(|rest| {
-        let (name, after) = rest.split_once('"')?;
-        after.starts_with(", Runs::").then_some(name)
-    });
-    let named: BTreeSet<&str> = named.collect();
+    let table = include_str!("../../../executor/src/profile.rs");
+    let table = table.split("#[cfg(test)]").next().unwrap();
+    let named: BTreeSet<&str> = table.split('"').skip(1).step_by(2).collect();
     assert!(named.len() > 40, "{named:?}");
     let scene = Scene::new();
     for route in &scene.routes {

@@ -9,10 +9,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use partita_engine::{
     Database, EngineSettings, Maintenance, MaintenanceBudget, ThroughputMode, block_on,
 };
+use partita_executor::{Controls, Credentials, Executor, ExecutorSettings, Trust};
 use partita_gateway::auth::{Key, Keys, Signed, string_to_sign};
 use partita_gateway::{Delivery, Door, Head, Pool, Request, Response, Scheme, Shutdown, Telemetry};
 use partita_model::{Consistency, FixedClock, SeededEntropy, ShiftedClock, Value};
-use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings, Trust};
+use partita_nosql::{NoSqlDoor, NoSqlSettings};
 use partita_script::{Limits, QuickJs};
 use partita_storage::{MemoryStore, Store};
 
@@ -170,18 +171,24 @@ impl World {
             ..Keys::default()
         };
         let credentials = Arc::new(Credentials::new(Trust::of_keys(keys)));
-        let settings = NoSqlSettings {
+        let own = Arc::clone(&database);
+        let executor = Executor::new(ExecutorSettings {
+            database,
+            pool,
+            telemetry: Arc::clone(&telemetry),
+            clock: Arc::clone(&clock) as _,
+            entropy,
             credentials: Arc::clone(&credentials),
-            default_consistency,
             clock_skew_seconds: 900,
+            controls: (build == Build::Controlled).then(|| Arc::new(Controls::new(clock))),
+            shutdown: Shutdown::new(),
+        });
+        let settings = NoSqlSettings {
+            default_consistency,
             strict_json: build == Build::Strict,
             public_endpoint: None,
-            controls: (build == Build::Controlled)
-                .then(|| Arc::new(Controls::new(Arc::clone(&clock)))),
-            shutdown: Shutdown::new(),
         };
-        let own = Arc::clone(&database);
-        let door = NoSqlDoor::new(database, settings, clock, entropy, pool, Arc::clone(&telemetry));
+        let door = NoSqlDoor::new(Arc::new(executor), settings);
         World { door, telemetry, clock: fixed, credentials, store: own_store, database: own }
     }
 

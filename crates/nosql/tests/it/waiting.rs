@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use partita_engine::{DataAction, RoleScope};
+use partita_executor::Trust;
 use partita_gateway::auth::{Key, Keys};
 use partita_gateway::{Door, Response};
-use partita_nosql::Trust;
 use tokio::runtime::Builder;
 
 use crate::access::{Scene, WRONG};

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use partita_cli::Failure;
 use partita_declaration::AccessFile;
+use partita_executor::{MetricsAccess, Trust};
 use partita_gateway::Listen;
 use partita_gateway::auth::{Key, Keys, ScrapeToken, WELL_KNOWN_KEY};
-use partita_nosql::{MetricsAccess, Trust};
 
 use crate::args::{KeyArgs, MetricsKind};
 

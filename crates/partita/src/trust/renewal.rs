@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use partita_executor::{Credentials, Trust};
 use partita_model::Clock;
-use partita_nosql::{Credentials, Trust};
 
 /// From one time to the next.
 const INTERVAL: Duration = Duration::from_secs(900);

@@ -14,9 +14,9 @@ use http::Method;
 use partita_engine::{
     DataAction, EngineSettings, QuerySettings, RoleAssignment, RoleScope, ThroughputMode,
 };
+use partita_executor::Trust;
 use partita_gateway::Figures;
 use partita_gateway::auth::{Issuer, Key, Keys, OwnIssuer, PublishedKeys, TokenClaims};
-use partita_nosql::Trust;
 
 use self::asking::{Taken, ask, furnish, marked, restore, shown};
 use self::model::{Act, Chance, Holds, Item, Opens};

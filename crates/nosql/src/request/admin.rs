@@ -8,66 +8,23 @@
 //! | `GET …/queries` | the queries that were asked lately, without the values of parameters |
 //! | `GET …/explain-key?key=["a"]` | where a partition key lives |
 //!
-//! `…` is `/_partita/databases/{database}/containers/{container}`. The paths follow the management
-//! API of Microsoft's open-source emulator, which has no keys; here the account's keys are needed
-//! as for everything else. A client signs the type `_partita` and its path without the leading
-//! slash.
+//! `…` is `/_partita/databases/{database}/containers/{container}`.
 
 use http::Method;
-use partita_engine::{ContainerPath, Op, SplitAt};
+use partita_engine::{Op, SplitAt};
 use partita_model::{Epk, Error, PartitionKeyHeader, Result, Value};
 
-use crate::link::decode;
+use super::not_allowed_here;
+use crate::link::{AdminLink, AdminResource, decode};
 
 /// Logical partitions that are listed when nobody says how many.
 const TOP_DEFAULT: usize = 10;
 
-/// The first segment of every path.
-pub(crate) const ROOT: &str = "_partita";
-
-/// What an admin request addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AdminLink {
-    container: ContainerPath,
-    target: Target,
-    /// The query string, as it came.
-    query: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Target {
-    Partitions,
-    Split { range_id: String },
-    Merge,
-    Queries,
-    ExplainKey,
-}
-
-/// Takes the part of a path behind [`ROOT`] apart. None: there is nothing of that kind.
-pub(crate) fn route(segments: &[&str], query: Option<&str>) -> Result<Option<AdminLink>> {
-    let ["databases", database, "containers", container, inside @ ..] = segments else {
-        return Ok(None);
-    };
-    let target = match inside {
-        ["partitions"] => Target::Partitions,
-        ["partitions", "merge"] => Target::Merge,
-        ["partitions", id, "split"] => Target::Split { range_id: decode(id)?.into_owned() },
-        ["queries"] => Target::Queries,
-        ["explain-key"] => Target::ExplainKey,
-        _ => return Ok(None),
-    };
-    let container = ContainerPath {
-        database: decode(database)?.into_owned(),
-        container: decode(container)?.into_owned(),
-    };
-    Ok(Some(AdminLink { container, target, query: query.unwrap_or_default().to_owned() }))
-}
-
 /// The operation that a request asks for.
-pub(crate) fn read(link: AdminLink, method: &Method, body: &[u8]) -> Result<Op> {
-    let AdminLink { container, target, query } = link;
-    match (target, method) {
-        (Target::Partitions, &Method::GET) => {
+pub(super) fn read(link: AdminLink, method: &Method, body: &[u8]) -> Result<Op> {
+    let AdminLink { container, resource, query } = link;
+    match (resource, method) {
+        (AdminResource::Partitions, &Method::GET) => {
             let top = match parameter(&query, "top")? {
                 None => TOP_DEFAULT,
                 Some(text) => text.parse().map_err(|_| {
@@ -76,15 +33,17 @@ pub(crate) fn read(link: AdminLink, method: &Method, body: &[u8]) -> Result<Op> 
             };
             Ok(Op::DescribePartitions { container, top })
         }
-        (Target::Split { range_id }, &Method::POST) => {
+        (AdminResource::Split { range_id }, &Method::POST) => {
             Ok(Op::SplitPartition { container, range_id, at: split_at(body)? })
         }
-        (Target::Merge, &Method::POST) => {
+        (AdminResource::Merge, &Method::POST) => {
             Ok(Op::MergePartitions { container, range_ids: merged(body)? })
         }
-        (Target::Split { .. } | Target::Merge, _) => Err(not_allowed(method, "POST")),
-        (Target::Queries, &Method::GET) => Ok(Op::RecentQueries { container }),
-        (Target::ExplainKey, &Method::GET) => {
+        (AdminResource::Split { .. } | AdminResource::Merge, _) => {
+            Err(not_allowed_here(method, "POST"))
+        }
+        (AdminResource::Queries, &Method::GET) => Ok(Op::RecentQueries { container }),
+        (AdminResource::ExplainKey, &Method::GET) => {
             let key = parameter(&query, "key")?.ok_or_else(|| {
                 Error::bad_request(
                     "Say which partition key: ?key=[\"a\"], a JSON array with one value per path \
@@ -93,14 +52,10 @@ pub(crate) fn read(link: AdminLink, method: &Method, body: &[u8]) -> Result<Op> 
             })?;
             Ok(Op::LocateKey { container, key: PartitionKeyHeader::parse(&key)? })
         }
-        (Target::Partitions | Target::Queries | Target::ExplainKey, _) => {
-            Err(not_allowed(method, "GET"))
+        (AdminResource::Partitions | AdminResource::Queries | AdminResource::ExplainKey, _) => {
+            Err(not_allowed_here(method, "GET"))
         }
     }
-}
-
-pub(crate) fn not_allowed(method: &Method, accepted: &str) -> Error {
-    Error::method_not_allowed(format!("The method {method} is not allowed here: use {accepted}."))
 }
 
 /// Where a split divides. An empty body asks for the usual: by storage.

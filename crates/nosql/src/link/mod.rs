@@ -13,22 +13,26 @@
 //! in lower case. Which of both a path is cannot always be told from its text (`AAAAAQ==` is also a
 //! valid name), so [`Address::signing`] gives every form that the client may have meant.
 
+mod admin;
+mod percent;
+mod segments;
+
 use std::borrow::Cow;
 
 use partita_engine::{
     ContainerPath, DatabasePath, EncryptionKeyPath, PermissionPath, ScriptPath, UserPath,
 };
 use partita_gateway::Head;
-use partita_model::{DatabaseRid, Error, Result, ScriptKind};
+use partita_model::{ContainerLink, DatabaseRid, LinkedResource, Result, ScriptKind};
 
-use crate::admin::{self, AdminLink};
+use self::segments::Segments;
 use crate::feature::Feature;
+
+pub(crate) use self::admin::{ADMIN_ROOT, AdminLink, AdminResource};
+pub(crate) use self::percent::{decode, encode};
 
 /// The path of the metrics, which is signed like those of the admin API.
 const METRICS: &str = "metrics";
-
-/// The deepest resource is an attachment: four kinds with an id each.
-const SEGMENTS_MAX: usize = 8;
 
 /// A link by name, and by resource id in two spellings.
 pub(crate) const LINKS_MAX: usize = 3;
@@ -93,10 +97,12 @@ impl<'a> Address<'a> {
     pub(crate) fn new(head: &'a Head) -> Address<'a> {
         let address = Address::of_path(head.path());
         let Some(query) = head.query() else { return address };
-        let is_item = matches!(address.segments.as_slice(), ["dbs", _, "colls", _, "docs", _]);
-        match is_item && !address.path.ends_with('/') {
-            true => Address::of_path(head.path_and_query()),
-            false => Address { query: Some(query), ..address },
+        let link = address.in_container();
+        let is_item = link.is_some_and(|link| matches!(link.resource(), LinkedResource::Item(_)));
+        if is_item && !address.path.ends_with('/') {
+            Address::of_path(head.path_and_query())
+        } else {
+            Address { query: Some(query), ..address }
         }
     }
 
@@ -108,7 +114,7 @@ impl<'a> Address<'a> {
     pub(crate) fn link(&self) -> Result<Link> {
         match self.segments.as_slice() {
             _ if self.segments.cut => Ok(Link::Unknown),
-            [admin::ROOT, inside @ ..] => {
+            [ADMIN_ROOT, inside @ ..] => {
                 Ok(admin::route(inside, self.query)?.map_or(Link::Unknown, Link::Admin))
             }
             segments => route(segments),
@@ -122,22 +128,22 @@ impl<'a> Address<'a> {
 
     /// The container's path as the client wrote it, for paths inside a container: `dbs/x/colls/y`.
     pub(crate) fn raw_container(&self) -> Option<&'a str> {
-        let segments = self.segments.as_slice();
-        if segments.len() < 4
-            || segments.first() != Some(&"dbs")
-            || segments.get(2) != Some(&"colls")
-        {
-            return None;
-        }
+        self.in_container()?;
         self.segments.raw_prefix(self.path, 4)
+    }
+
+    /// The path as a link, if it leads into a container.
+    fn in_container(&self) -> Option<ContainerLink<'_, 'a>> {
+        ContainerLink::parse(self.segments.as_slice())
     }
 
     /// The database and the container as the path writes them: by name, or by resource id.
     pub(crate) fn names(&self) -> (Option<Cow<'a, str>>, Option<Cow<'a, str>>) {
-        let decoded = |segment: &&'a str| decode(segment).ok();
+        if let Some(link) = self.in_container() {
+            return (decode(link.database).ok(), decode(link.container).ok());
+        }
         match self.segments.as_slice() {
-            ["dbs", database, "colls", container, ..] => (decoded(database), decoded(container)),
-            ["dbs", database, ..] => (decoded(database), None),
+            ["dbs", database, ..] => (decode(database).ok(), None),
             _ => (None, None),
         }
     }
@@ -145,10 +151,8 @@ impl<'a> Address<'a> {
     /// Does the path address this container by its names?
     pub(crate) fn is_by_names(&self, database: &str, name: &str) -> bool {
         let is = |segment: &str, text: &str| decode(segment).is_ok_and(|decoded| decoded == text);
-        match self.segments.as_slice() {
-            ["dbs", first, "colls", second, ..] => is(first, database) && is(second, name),
-            _ => false,
-        }
+        let link = self.in_container();
+        link.is_some_and(|link| is(link.database, database) && is(link.container, name))
     }
 
     /// What the client of this path may have signed.
@@ -162,8 +166,8 @@ impl<'a> Address<'a> {
             let types = [Some("colls"), Some("partitionkey")];
             return Ok(Signing { types, links: self.links(4)? });
         }
-        if segments.first() == Some(&admin::ROOT) || segments == [METRICS] {
-            let types = [Some(admin::ROOT), None];
+        if segments.first() == Some(&ADMIN_ROOT) || segments == [METRICS] {
+            let types = [Some(ADMIN_ROOT), None];
             return Ok(Signing { types, links: self.links(segments.len())? });
         }
         let (resource_type, linked) = type_and_link(segments);
@@ -217,14 +221,14 @@ fn may_be_rids(segments: &[&str]) -> bool {
 }
 
 fn route(segments: &[&str]) -> Result<Link> {
+    if let Some(link) = ContainerLink::parse(segments) {
+        return route_inside(&link);
+    }
     Ok(match segments {
         [] => Link::Account,
         ["dbs"] => Link::Databases,
         ["dbs", database] => Link::Database(database_path(database)?),
         ["dbs", database, "colls"] => Link::Containers(database_path(database)?),
-        ["dbs", database, "colls", container, inside @ ..] => {
-            route_inside(container_path(database, container)?, inside)?
-        }
         ["dbs", database, "users", inside @ ..] => route_users(database, inside)?,
         ["dbs", database, "clientencryptionkeys"] => Link::EncryptionKeys(database_path(database)?),
         ["dbs", database, "clientencryptionkeys", key] => Link::EncryptionKey(EncryptionKeyPath {
@@ -239,24 +243,28 @@ fn route(segments: &[&str]) -> Result<Link> {
     })
 }
 
-/// The part of a path behind its container.
-fn route_inside(container: ContainerPath, inside: &[&str]) -> Result<Link> {
-    Ok(match inside {
-        [] => Link::Container(container),
-        ["docs"] => Link::Items(container),
-        ["docs", id] => Link::Item { container, id: decode(id)?.into_owned() },
-        ["docs", _, "attachments", ..] => Link::Later(Feature::Attachments),
-        ["pkranges"] => Link::Ranges(container),
-        ["conflicts"] => Link::Conflicts(container),
-        ["conflicts", id] => Link::Conflict { container, id: decode(id)?.into_owned() },
-        ["operations", "partitionkeydelete"] => Link::PartitionKeyDelete(container),
-        [segment, inside @ ..] => match (ScriptKind::of_segment(segment), inside) {
-            (Some(kind), []) => Link::Scripts(container, kind),
-            (Some(kind), [script]) => {
-                let script = decode(script)?.into_owned();
-                Link::Script(ScriptPath { container, kind, script })
-            }
-            (Some(_) | None, _) => Link::Unknown,
+/// What a path addresses that leads into a container.
+fn route_inside(link: &ContainerLink<'_, '_>) -> Result<Link> {
+    let container = ContainerPath {
+        database: decode(link.database)?.into_owned(),
+        container: decode(link.container)?.into_owned(),
+    };
+    Ok(match link.resource() {
+        LinkedResource::Container => Link::Container(container),
+        LinkedResource::Items => Link::Items(container),
+        LinkedResource::Item(id) => Link::Item { container, id: decode(id)?.into_owned() },
+        LinkedResource::Scripts(kind) => Link::Scripts(container, kind),
+        LinkedResource::Script(kind, script) => {
+            let script = decode(script)?.into_owned();
+            Link::Script(ScriptPath { container, kind, script })
+        }
+        LinkedResource::Other(inside) => match inside {
+            ["docs", _, "attachments", ..] => Link::Later(Feature::Attachments),
+            ["pkranges"] => Link::Ranges(container),
+            ["conflicts"] => Link::Conflicts(container),
+            ["conflicts", id] => Link::Conflict { container, id: decode(id)?.into_owned() },
+            ["operations", "partitionkeydelete"] => Link::PartitionKeyDelete(container),
+            _ => Link::Unknown,
         },
     })
 }
@@ -280,133 +288,6 @@ fn route_users(database: &str, inside: &[&str]) -> Result<Link> {
 
 fn database_path(segment: &str) -> Result<DatabasePath> {
     Ok(DatabasePath(decode(segment)?.into_owned()))
-}
-
-fn container_path(database: &str, container: &str) -> Result<ContainerPath> {
-    Ok(ContainerPath {
-        database: decode(database)?.into_owned(),
-        container: decode(container)?.into_owned(),
-    })
-}
-
-/// Percent-decodes once. A plus sign is a plus sign.
-pub(crate) fn decode(raw: &str) -> Result<Cow<'_, str>> {
-    if !raw.contains('%') {
-        return Ok(Cow::Borrowed(raw));
-    }
-    let mut bytes = Vec::with_capacity(raw.len());
-    let mut rest = raw.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte != b'%' {
-            bytes.push(byte);
-            rest = tail;
-            continue;
-        }
-        let pair = tail.split_at_checked(2).and_then(|(pair, tail)| Some((hex_byte(pair)?, tail)));
-        let Some((decoded, tail)) = pair else {
-            return Err(Error::bad_request(format!(
-                "The path segment '{raw}' has a percent sign without two hexadecimal digits."
-            )));
-        };
-        bytes.push(decoded);
-        rest = tail;
-    }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| {
-        Error::bad_request(format!("The path segment '{raw}' does not decode to valid UTF-8."))
-    })
-}
-
-fn hex_byte(pair: &[u8]) -> Option<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let (high, low) = (digit(pair.first()?)?, digit(pair.get(1)?)?);
-    u8::try_from(high * 16 + low).ok()
-}
-
-/// Percent-encodes a name for a header: everything but letters, digits and `-._~`.
-pub(crate) fn encode(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => {
-                out.push('%');
-                for nibble in [byte >> 4, byte & 15] {
-                    let digit = char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-                    out.push(digit.to_ascii_uppercase());
-                }
-            }
-        }
-    }
-    out
-}
-
-/// The non-empty pieces of a path and where they end in it; no allocation for a point read.
-#[derive(Clone, Debug)]
-struct Segments<'a> {
-    pieces: [&'a str; SEGMENTS_MAX],
-    ends: [usize; SEGMENTS_MAX],
-    len: usize,
-    /// Where the first piece starts.
-    start: usize,
-    /// No slash is doubled between the pieces, so a prefix of them is one slice of the path.
-    tidy: bool,
-    /// There were more pieces than any resource has.
-    cut: bool,
-}
-
-impl<'a> Segments<'a> {
-    fn split(path: &'a str) -> Segments<'a> {
-        let mut all = Segments {
-            pieces: [""; SEGMENTS_MAX],
-            ends: [0; SEGMENTS_MAX],
-            len: 0,
-            start: 0,
-            tidy: true,
-            cut: false,
-        };
-        let mut start = 0;
-        for (end, byte) in path.bytes().enumerate() {
-            if byte == b'/' {
-                all.push(path, start, end);
-                start = end + 1;
-            }
-        }
-        all.push(path, start, path.len());
-        all
-    }
-
-    /// Adds what is between two slashes, if there is anything.
-    fn push(&mut self, path: &'a str, start: usize, end: usize) {
-        let Some(piece) = path.get(start..end).filter(|piece| !piece.is_empty()) else { return };
-        let (Some(slot), Some(slot_end)) =
-            (self.pieces.get_mut(self.len), self.ends.get_mut(self.len))
-        else {
-            self.cut = true;
-            return;
-        };
-        *slot = piece;
-        *slot_end = end;
-        match self.len.checked_sub(1).and_then(|before| self.ends.get(before)) {
-            None => self.start = start,
-            Some(before) => self.tidy &= start == before + 1,
-        }
-        self.len += 1;
-    }
-
-    fn as_slice(&self) -> &[&'a str] {
-        self.pieces.get(..self.len).unwrap_or_default()
-    }
-
-    /// The first `count` pieces as they stand in the path, unless a doubled slash is in between.
-    fn raw_prefix(&self, path: &'a str, count: usize) -> Option<&'a str> {
-        match count.checked_sub(1) {
-            None => Some(""),
-            Some(last) if self.tidy => path.get(self.start..*self.ends.get(last)?),
-            Some(_) => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,14 +14,12 @@
 //! `count` times, for at most so many `seconds`. Of several that fit, the first ordered strikes.
 //! Only requests that are signed and understood are struck: a fault hides no other error.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
 use partita_gateway::Delivery;
 use partita_model::{Entropy, Error, Object, Result, Value};
-
-use crate::error::Failure;
 
 /// Faults in force at once: a test has a handful.
 const FAULTS_MAX: usize = 1_000;
@@ -60,11 +58,11 @@ const ERRORS: [(u16, u32, &str); 7] = [
 /// All faults in force, in the order in which they were ordered.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    state: Mutex<State>,
+    list: Mutex<FaultList>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultList {
     last_id: u64,
     faults: Vec<Fault>,
 }
@@ -86,39 +84,60 @@ struct Fault {
     struck: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Effect {
-    failure: Option<Failure>,
-    drop: Option<Drop>,
+    error: Option<OrderedError>,
+    end: Option<ConnectionEnd>,
     latency: Option<Duration>,
 }
 
 /// When a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Drop {
+enum ConnectionEnd {
     /// Before the request is served.
     Request,
     /// When it was served.
     Answer,
 }
 
-/// What a fault looks at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
-    pub(crate) database: Option<&'a str>,
-    pub(crate) container: Option<&'a str>,
-    pub(crate) operation: &'a str,
-    pub(crate) client: &'a str,
+/// What a fault looks at, beside the operation.
+#[derive(Clone, Debug)]
+pub struct FaultSubject<'a> {
+    pub database: Option<Cow<'a, str>>,
+    pub container: Option<Cow<'a, str>>,
+    /// How the client names itself.
+    pub client: &'a str,
 }
 
-/// What happens to a request.
-#[derive(Clone, Debug)]
-pub(crate) struct Strike {
-    /// The fault's id.
+/// An error that a fault answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderedError {
+    pub status: u16,
+    /// 0: none.
+    pub substatus: u32,
+    pub code: &'static str,
+    pub retry_after_ms: Option<u64>,
+}
+
+impl OrderedError {
+    pub const MESSAGE: &str =
+        "This error was ordered through the controls for tests (/_partita/faults).";
+}
+
+/// What happens to a request in place of being served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    Fails(OrderedError),
+    /// It is answered with nothing, which is not delivered.
+    Unserved,
+}
+
+/// A fault that strikes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StruckBy {
     pub(crate) id: u64,
-    pub(crate) failure: Option<Failure>,
-    /// The request is not served.
-    pub(crate) unserved: bool,
+    /// None: the request is served.
+    pub(crate) strike: Option<Strike>,
     pub(crate) delivery: Delivery,
 }
 
@@ -126,68 +145,70 @@ impl Faults {
     /// Puts a fault in force; how it is listed.
     pub(super) fn add(&self, order: &Value, now_nanos: u64) -> Result<Value> {
         let mut fault = Fault::parse(order, now_nanos)?;
-        let mut state = self.state();
-        state.forget_ended(now_nanos);
-        if state.faults.len() >= FAULTS_MAX {
+        let mut list = self.lock();
+        list.forget_ended(now_nanos);
+        if list.faults.len() >= FAULTS_MAX {
             return Err(Error::bad_request(format!(
                 "{FAULTS_MAX} faults are in force already: DELETE some."
             )));
         }
-        state.last_id += 1;
-        fault.id = state.last_id;
+        list.last_id += 1;
+        fault.id = list.last_id;
         let listed = fault.listed();
-        state.faults.push(fault);
+        list.faults.push(fault);
         Ok(listed)
     }
 
     pub(super) fn list(&self, now_nanos: u64) -> Vec<Value> {
-        let mut state = self.state();
-        state.forget_ended(now_nanos);
-        state.faults.iter().map(Fault::listed).collect()
+        let mut list = self.lock();
+        list.forget_ended(now_nanos);
+        list.faults.iter().map(Fault::listed).collect()
     }
 
     pub(super) fn clear(&self) {
-        self.state().faults.clear();
+        self.lock().faults.clear();
     }
 
     pub(super) fn remove(&self, id: &str) -> Result<()> {
-        let mut state = self.state();
-        let at = state.faults.iter().position(|fault| fault.id.to_string() == id);
+        let mut list = self.lock();
+        let at = list.faults.iter().position(|fault| fault.id.to_string() == id);
         let at = at.ok_or_else(|| Error::not_found(format!("No fault '{id}' is in force.")))?;
-        state.faults.remove(at);
+        list.faults.remove(at);
         Ok(())
     }
 
     /// The fault that strikes, if one does.
     pub(super) fn strike(
         &self,
-        subject: &Subject<'_>,
+        operation: &str,
+        subject: &FaultSubject<'_>,
         now_nanos: u64,
         entropy: &dyn Entropy,
-    ) -> Option<Strike> {
-        let mut state = self.state();
-        if state.faults.is_empty() {
+    ) -> Option<StruckBy> {
+        let mut list = self.lock();
+        if list.faults.is_empty() {
             return None;
         }
-        state.forget_ended(now_nanos);
-        let fault = state.faults.iter_mut().find(|fault| fault.strikes(subject, entropy))?;
+        list.forget_ended(now_nanos);
+        let fault =
+            list.faults.iter_mut().find(|fault| fault.strikes(operation, subject, entropy))?;
         fault.struck += 1;
         fault.left = fault.left.map(|left| left - 1);
-        let Effect { failure, drop, latency } = fault.effect.clone();
-        Some(Strike {
+        let Effect { error, end, latency } = fault.effect;
+        let unserved = (end == Some(ConnectionEnd::Request)).then_some(Strike::Unserved);
+        Some(StruckBy {
             id: fault.id,
-            failure,
-            unserved: drop == Some(Drop::Request),
-            delivery: Delivery { delay: latency.unwrap_or_default(), dropped: drop.is_some() },
+            strike: error.map(Strike::Fails).or(unserved),
+            delivery: Delivery { delay: latency.unwrap_or_default(), dropped: end.is_some() },
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FaultList> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl FaultList {
     /// Those whose time is over. One that struck as often as it may stays in the list, for a test
     /// to see that it did.
     fn forget_ended(&mut self, now_nanos: u64) {
@@ -208,16 +229,16 @@ impl Fault {
                 "A fault has no '{name}'; it can have: {members}."
             )));
         }
-        let members = Members(order);
+        let members = FaultOrder(order);
         let latency = members.whole("latency_ms", LATENCY_MILLIS_MAX)?.map(Duration::from_millis);
-        let effect = Effect { failure: failure(&members)?, drop: members.drop()?, latency };
+        let effect = Effect { error: error(&members)?, end: members.end()?, latency };
         match &effect {
-            Effect { failure: None, drop: None, latency: None } => {
+            Effect { error: None, end: None, latency: None } => {
                 return Err(Error::bad_request(
                     "Say what goes wrong: a \"status\", a \"drop\" or a \"latency_ms\".",
                 ));
             }
-            Effect { failure: Some(_), drop: Some(_), .. } => {
+            Effect { error: Some(_), end: Some(_), .. } => {
                 return Err(Error::bad_request(
                     "A fault has a \"status\" or a \"drop\", not both: who gets no answer gets no \
                      status.",
@@ -241,13 +262,13 @@ impl Fault {
         })
     }
 
-    fn strikes(&self, subject: &Subject<'_>, entropy: &dyn Entropy) -> bool {
+    fn strikes(&self, operation: &str, subject: &FaultSubject<'_>, entropy: &dyn Entropy) -> bool {
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        is(&self.database, subject.database)
-            && is(&self.container, subject.container)
-            && is(&self.operation, Some(subject.operation))
+        is(&self.database, subject.database.as_deref())
+            && is(&self.container, subject.container.as_deref())
+            && is(&self.operation, Some(operation))
             && self.client.as_deref().is_none_or(|part| subject.client.contains(part))
             && self.left != Some(0)
             && (self.probability >= 1.0 || chance(entropy) < self.probability)
@@ -269,7 +290,7 @@ fn chance(entropy: &dyn Entropy) -> f64 {
 }
 
 /// The error that a fault answers with.
-fn failure(members: &Members<'_>) -> Result<Option<Failure>> {
+fn error(members: &FaultOrder<'_>) -> Result<Option<OrderedError>> {
     let substatus = members.whole("substatus", 99_999)?;
     let retry_after_ms = members.whole("retry_after_ms", LATENCY_MILLIS_MAX)?;
     let Some(status) = members.whole("status", 999)? else {
@@ -288,22 +309,18 @@ fn failure(members: &Members<'_>) -> Result<Option<Failure>> {
             known.join(", ")
         )));
     };
-    Ok(Some(Failure {
-        status: StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    Ok(Some(OrderedError {
+        status: *status,
         substatus: substatus.and_then(|number| u32::try_from(number).ok()).unwrap_or(*usual),
         code,
         retry_after_ms,
-        message: "This error was ordered through the controls for tests (/_partita/faults)."
-            .to_owned(),
-        planning: false,
-        plan: None,
     }))
 }
 
 /// The members of an order, read by what they must be.
-struct Members<'a>(&'a Object);
+struct FaultOrder<'a>(&'a Object);
 
-impl Members<'_> {
+impl FaultOrder<'_> {
     fn text(&self, name: &str) -> Result<Option<String>> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         match value.as_str() {
@@ -327,11 +344,11 @@ impl Members<'_> {
         number.ok_or_else(|| wrong("probability", "a number from 0 to 1"))
     }
 
-    fn drop(&self) -> Result<Option<Drop>> {
+    fn end(&self) -> Result<Option<ConnectionEnd>> {
         match self.text("drop")?.as_deref() {
             None => Ok(None),
-            Some("request") => Ok(Some(Drop::Request)),
-            Some("answer") => Ok(Some(Drop::Answer)),
+            Some("request") => Ok(Some(ConnectionEnd::Request)),
+            Some("answer") => Ok(Some(ConnectionEnd::Answer)),
             Some(_) => Err(wrong("drop", "\"request\" (not served) or \"answer\" (served)")),
         }
     }
