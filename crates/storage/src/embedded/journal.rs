@@ -192,9 +192,9 @@ impl Findings {
         match (self.last_group, self.hollow.first()) {
             (Some(last), _) if last < acknowledged => Err(lost(last, acknowledged, self)),
             // Stores from before this was written down kept journals that they had emptied.
-            (Some(_), Some(path)) if emptied.is_some() => Err(StorageError::Corrupt(format!(
-                "{} holds no group, and later journals do: it was emptied, and what was in it may \
-                 be in no table. Put it back, or restore a backup",
+            (_, Some(path)) if emptied.is_some() => Err(StorageError::Corrupt(format!(
+                "{} holds no group and is not the newest journal: it was emptied, and what was in \
+                 it may be in no table. Put it back, or restore a backup",
                 path.display()
             ))),
             _ => Ok(()),
