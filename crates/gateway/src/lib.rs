@@ -54,7 +54,7 @@ pub use lines::Lines;
 pub use listener::{BindError, Drained, Server, Services};
 pub use logging::{LogFormat, LoggingError, start_logging};
 pub use pending::{IfLeft, Pending};
-pub use pool::{JobLength, Pool, PoolError, Share, Task};
+pub use pool::{BegunLimit, JobLength, Pool, PoolError, Share, Task};
 pub use series::{Sample, Series, SeriesKind, SeriesSource};
 pub use settings::{Listen, ServerSettings, limits};
 pub use shutdown::{Reloads, Shutdown, Signals};

@@ -8,6 +8,10 @@
 //! far as the system lets it, and ends with its job: a thread that has stood back cannot come
 //! forward again.
 //!
+//! How many jobs may be begun at a time can be lowered while they run ([`Lane::limit`]): those
+//! that are begun go on, and no other begins until there are fewer. Each holds memory that nobody
+//! counts.
+//!
 //! Threads are few as well. A share begins another job only while more threads are free than it and
 //! its credential have jobs begun already, each counted: one has a third of them at most, a
 //! credential with any number of containers half of them, and there is always room for one who
@@ -72,6 +76,8 @@ struct State {
     begun_by: Counts,
     threads: usize,
     idle: usize,
+    /// So many may be begun now; none: as many as there may be threads.
+    begun_max: Option<usize>,
     /// The system has no more threads than there are.
     is_exhausted: bool,
     closed: bool,
@@ -161,6 +167,13 @@ impl Lane {
         })
     }
 
+    /// Begins no more jobs than these at a time, from now on. One for each permit is always begun.
+    pub(super) fn limit(self: &Arc<Lane>, begun_max: usize) {
+        let mut state = self.lock();
+        state.begun_max = Some(begun_max.max(self.size.permits));
+        self.dispatch(&mut state);
+    }
+
     /// Jobs that were not begun.
     pub(super) fn queued(&self) -> usize {
         self.lock().queued.len()
@@ -180,9 +193,12 @@ impl Lane {
     fn dispatch(self: &Arc<Lane>, state: &mut State) {
         while state.running < self.size.permits && state.turns.len() > 0 {
             let has_thread = state.idle > state.ready.len() || self.start_thread(state).is_ok();
-            let State { turns, parked, begun_by, begun, .. } = &mut *state;
-            let free = self.size.threads_max.saturating_sub(*begun);
-            let is_shared = self.size.threads_max > self.size.permits;
+            let State { turns, parked, begun_by, begun, begun_max, .. } = &mut *state;
+            let Size { permits, threads_max, .. } = self.size;
+            let begun_max = begun_max.unwrap_or(usize::MAX).min(threads_max);
+            let free = begun_max.saturating_sub(*begun);
+            // A third of too few is less than may run: who is alone has all of them.
+            let is_shared = threads_max > permits && begun_max >= threads_max.min(3 * permits);
             let may_begin = |share: Share| {
                 has_thread && if is_shared { begun_by.leave_room(share, free) } else { free > 0 }
             };
