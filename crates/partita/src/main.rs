@@ -8,6 +8,7 @@
 //! - `check.rs`: is what is stored whole?
 //! - `script_worker.rs`: processes in which the server has scripts run;
 //! - `memory_limit.rs`: how much memory there is; `memory.rs`: who gets how much of it;
+//! - `governor.rs`: what all processes really take, and what is done when it is too much;
 //! - `allocator.rs`: what is freed goes back to the system at once where there is little;
 //! - `cli/`: commands that ask a running server and print what it says; `bench/` measures one;
 //! - `system.rs`: the real clock and the real randomness, which everything below is handed.
@@ -28,6 +29,7 @@ mod declaration;
 mod descriptors;
 mod disk;
 mod failure;
+mod governor;
 mod healthcheck;
 mod init;
 mod keys;

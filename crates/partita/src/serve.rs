@@ -20,6 +20,7 @@ use partita_gateway::{
 };
 use partita_model::{Clock, Entropy, MemoryFigures, Object, ShiftedClock, Value};
 use partita_nosql::{Controls, Credentials, NoSqlDoor, NoSqlSettings};
+use partita_script::Workers;
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
 use rustix::process::nice;
 use tokio::runtime::{Builder, Runtime};
@@ -32,6 +33,7 @@ use crate::config::{Config, StoreConfig};
 use crate::descriptors;
 use crate::disk::{self, DiskWatcher};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::governor::{Governed, GovernorThread, Seen};
 use crate::init;
 use crate::maintainer::Maintainer;
 use crate::memory::MemoryPlan;
@@ -63,7 +65,8 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let (handed, controls) = controls(&config, clock);
-    config.engine.scripts.runtime = Some(script_worker::runtime(clock, config.memory.scripts)?);
+    let workers = script_worker::runtime(clock, config.memory.scripts)?;
+    config.engine.scripts.runtime = Some(Arc::clone(&workers) as _);
     let database = Database::open(
         open_store(&config.store, &*entropy)?,
         Arc::clone(&handed),
@@ -77,7 +80,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         return Err(failure);
     }
     let served = Maintainer::start(&database).and_then(|maintainer| {
-        let handed = Handed { clock: handed, entropy, controls };
+        let handed = Handed { clock: handed, entropy, controls, workers };
         let served = DiskWatcher::start(&database).and_then(|disk| {
             let served = watch_and_serve(config, clock, &database, handed);
             disk.stop();
@@ -98,6 +101,7 @@ struct Handed {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     controls: Option<Arc<Controls>>,
+    workers: Arc<Workers>,
 }
 
 /// The clock that everybody is handed: the real one, or with controls for tests one that can be put
@@ -135,21 +139,17 @@ fn serve(
     handed: Handed,
     alerts: &Arc<Counts>,
 ) -> Result<(), Failure> {
-    let telemetry = Arc::new(telemetry(&config, &database, alerts));
+    let memory_seen = Arc::new(Seen::default());
+    let telemetry = Arc::new(telemetry(&config, &database, alerts, &memory_seen));
     let now = clock.unix_millis() / 1000;
     let certificate = Certificate::open(&config.certificate, &config.certificate_names, now)?;
-    let pool = pool(config.threads)?;
+    let pool = pool(&config)?;
+    let begun = pool.begun_limit();
+    let governed = Governed { database: Arc::clone(&database), workers: handed.workers, begun };
+    let governor = govern(&config, governed, &memory_seen)?;
     let credentials = Arc::new(Credentials::new(config.trust));
     let shutdown = Shutdown::new();
-    let settings = NoSqlSettings {
-        credentials: Arc::clone(&credentials),
-        default_consistency: config.engine.default_consistency,
-        clock_skew_seconds: config.clock_skew_seconds,
-        public_endpoint: config.public_endpoint,
-        strict_json: config.strict_json,
-        controls: handed.controls,
-        shutdown: shutdown.clone(),
-    };
+    let settings = nosql_settings(&config, &credentials, handed.controls, &shutdown);
     let time = Arc::clone(&handed.clock);
     let door = NoSqlDoor::new(
         Arc::clone(&database),
@@ -165,7 +165,7 @@ fn serve(
         door: Arc::new(door),
         telemetry,
         certificate,
-        status: Arc::new(move || status(&database, &config.memory)),
+        status: Arc::new(move || status(&database, &config.memory, &memory_seen)),
         version: VERSION,
         compat: compat::document(VERSION).into(),
     };
@@ -192,6 +192,7 @@ fn serve(
     });
     // What was cut may still run; the database is closed all the same, and tells it so.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    governor.into_iter().for_each(GovernorThread::stop);
     let drained = drained?;
     if drained.cut > 0 {
         tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
@@ -199,19 +200,58 @@ fn serve(
     Ok(())
 }
 
-fn pool(threads: usize) -> Result<Pool, Failure> {
+fn nosql_settings(
+    config: &Config,
+    credentials: &Arc<Credentials>,
+    controls: Option<Arc<Controls>>,
+    shutdown: &Shutdown,
+) -> NoSqlSettings {
+    NoSqlSettings {
+        credentials: Arc::clone(credentials),
+        default_consistency: config.engine.default_consistency,
+        clock_skew_seconds: config.clock_skew_seconds,
+        public_endpoint: config.public_endpoint.clone(),
+        strict_json: config.strict_json,
+        controls,
+        shutdown: shutdown.clone(),
+    }
+}
+
+/// Sees to it that what the server takes is what it was told. Items in memory are no part of that.
+fn govern(
+    config: &Config,
+    governed: Governed,
+    seen: &Arc<Seen>,
+) -> Result<Option<GovernorThread>, Failure> {
+    match config.store {
+        StoreConfig::Memory => Ok(None),
+        StoreConfig::Embedded { .. } => {
+            GovernorThread::start(&config.memory, governed, config.threads, seen)
+        }
+    }
+}
+
+fn pool(config: &Config) -> Result<Pool, Failure> {
+    let threads = config.threads;
     // In Linux this is the priority of the calling thread; elsewhere it is the whole server's.
     let stand_back = || {
         if cfg!(target_os = "linux") {
             let _ = nice(LONG_JOB_NICENESS);
         }
     };
-    Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, stand_back)
-        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))
+    let pool = Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, stand_back)
+        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
+    pool.begun_limit().set(config.memory.begun_jobs(threads));
+    Ok(pool)
 }
 
 /// The gateway's own metrics, and those of partitions and alerts.
-fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) -> Telemetry {
+fn telemetry(
+    config: &Config,
+    database: &Arc<Database>,
+    alerts: &Arc<Counts>,
+    memory_seen: &Arc<Seen>,
+) -> Telemetry {
     let mut telemetry = Telemetry::new(VERSION);
     if config.partition_metrics {
         let watched = Arc::clone(database);
@@ -219,6 +259,8 @@ fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) ->
     }
     let watched = Arc::clone(database);
     telemetry.add_source(Box::new(move || disk::series(&watched)));
+    let (seen, total_bytes) = (Arc::clone(memory_seen), config.memory.total);
+    telemetry.add_source(Box::new(move || seen.series(total_bytes)));
     let counted = Arc::clone(alerts);
     telemetry.add_source(Box::new(move || counted.series()));
     telemetry
@@ -278,7 +320,7 @@ async fn reload_on_signals(
 }
 
 /// What `/ready` and `/status` tell of the database.
-fn status(database: &Database, memory: &MemoryPlan) -> ServiceStatus {
+fn status(database: &Database, memory: &MemoryPlan, seen: &Seen) -> ServiceStatus {
     let status = database.status();
     let store = &status.store;
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -301,7 +343,7 @@ fn status(database: &Database, memory: &MemoryPlan) -> ServiceStatus {
         .with("commits", number(store.commits))
         .with("groups", number(store.groups))
         .with("reopenings", number(store.reopenings))
-        .with("memory", memory_status(memory, database.memory()));
+        .with("memory", seen.add_to(memory_status(memory, database.memory())));
     if let Some(trouble) = trouble {
         details = details.with("trouble", trouble);
     }
