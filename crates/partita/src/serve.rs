@@ -133,7 +133,7 @@ fn watch_and_serve(
 
 /// Everything between an open database and one that may be closed.
 fn serve(
-    config: Config,
+    mut config: Config,
     clock: SystemClock,
     database: Arc<Database>,
     handed: Handed,
@@ -147,7 +147,7 @@ fn serve(
     let begun = pool.begun_limit();
     let governed = Governed { database: Arc::clone(&database), workers: handed.workers, begun };
     let governor = govern(&config, governed, &memory_seen)?;
-    let credentials = Arc::new(Credentials::new(config.trust));
+    let credentials = Arc::new(Credentials::new(std::mem::take(&mut config.trust)));
     let shutdown = Shutdown::new();
     let settings = nosql_settings(&config, &credentials, handed.controls, &shutdown);
     let time = Arc::clone(&handed.clock);
