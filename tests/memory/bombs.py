@@ -2,7 +2,7 @@
 """A small server under everything that wants much memory at once: it stays, and stays small.
 
 A server gets little memory: a cgroup, where one can be made, else --memory-mb. It is loaded with more
-data than that, and then many clients send what would take all of it: DISTINCT and GROUP BY of long and
+data than that, in a container of one partition and one of five, and then many clients send what would take all of it: DISTINCT and GROUP BY of long and
 many values, MAKELIST, sorts without an index, cross joins, large arrays, bulks and batches, scripts and
 functions that allocate without end, pages of 4 MB. Each of them is answered: with its result, or with
 an error that names the flag. Afterwards
@@ -34,8 +34,11 @@ import time
 from account import Client
 from memory import MB, Cgroup, Watcher
 
-DATABASE, CONTAINER = "memory", "items"
+DATABASE, CONTAINER, SPREAD = "memory", "items", "spread"
 LINK = f"dbs/{DATABASE}/colls/{CONTAINER}"
+SPREAD_LINK = f"dbs/{DATABASE}/colls/{SPREAD}"
+# The second container has five partitions, and one item for so many of the first.
+SPREAD_PARTS, SPREAD_THROUGHPUT, SPREAD_EVERY = 5, 30_000, 5
 CLIENTS = 16
 KEYS = 8
 LONG = 8_000
@@ -148,7 +151,7 @@ def item(number):
     return made
 
 
-def bulk(client, items, key, atomic=False):
+def bulk(client, items, key, atomic=False, link=LINK):
     operations = [
         {"operationType": "Upsert", "resourceBody": one, "partitionKey": json.dumps([one["pk"]])}
         for one in items
@@ -162,16 +165,42 @@ def bulk(client, items, key, atomic=False):
         headers["x-ms-documentdb-partitionkeyrangeid"] = "0"
         headers["x-ms-cosmos-batch-continue-on-error"] = "True"
         del headers["x-ms-documentdb-partitionkey"]
-    return client.send("POST", "docs", f"{LINK}/docs", LINK, operations, **headers)
+    return client.send("POST", "docs", f"{link}/docs", link, operations, **headers)
 
 
 def load(port, count):
-    """Items in bulks of two megabytes at most."""
+    """Items in bulks of two megabytes at most, and in the second container in batches."""
     client = connect(port)
     assert client.create_database(DATABASE).status == 201
+    create_container(client, CONTAINER)
+    create_container(client, SPREAD, **{"x-ms-offer-throughput": str(SPREAD_THROUGHPUT)})
+    for first in range(0, count, 50):
+        items = [item(number) for number in range(first, min(first + 50, count))]
+        while items:
+            answer = bulk(client, items, None)
+            assert answer.status in (200, 207), answer.body
+            results = zip(items, answer.body)
+            items = [one for one, result in results if result["statusCode"] not in (200, 201)]
+    for first in range(0, count // SPREAD_EVERY, 32):
+        batch_of_key(client, [number for number in range(first, first + 32)], f"s{first}")
+    client.close()
+
+
+def batch_of_key(client, numbers, key):
+    """Until it is accepted: while much is written, it may have to be sent again."""
+    items = [dict(item(number), pk=key) for number in numbers]
+    for _ in range(100):
+        answer = bulk(client, items, key, atomic=True, link=SPREAD_LINK)
+        if answer.status in (200, 207):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{answer.status} {answer.body}")
+
+
+def create_container(client, name, **headers):
     upper = {"name": "upper", "query": "SELECT VALUE UPPER(c.long) FROM c"}
     definition = {
-        "id": CONTAINER,
+        "id": name,
         "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
         "computedProperties": [upper],
         "indexingPolicy": {
@@ -181,23 +210,16 @@ def load(port, count):
         },
     }
     owner = f"dbs/{DATABASE}"
-    answer = client.send("POST", "colls", f"{owner}/colls", owner, definition)
+    answer = client.send("POST", "colls", f"{owner}/colls", owner, definition, **headers)
     assert answer.status == 201, answer.body
+    link = f"{owner}/colls/{name}"
     for kind, body in (
         ("sprocs", {"id": "hoard", "body": HOARD}),
         ("sprocs", {"id": "write", "body": WRITE}),
         ("udfs", {"id": "grow", "body": GROW}),
     ):
-        answer = client.send("POST", kind, f"{LINK}/{kind}", LINK, body)
+        answer = client.send("POST", kind, f"{link}/{kind}", link, body)
         assert answer.status == 201, answer.body
-    for first in range(0, count, 50):
-        items = [item(number) for number in range(first, min(first + 50, count))]
-        while items:
-            answer = bulk(client, items, None)
-            assert answer.status in (200, 207), answer.body
-            results = zip(items, answer.body)
-            items = [one for one, result in results if result["statusCode"] not in (200, 201)]
-    client.close()
 
 
 class Attacker(threading.Thread):
@@ -207,6 +229,7 @@ class Attacker(threading.Thread):
         super().__init__()
         self.port, self.number, self.deadline, self.watcher = port, number, deadline, watcher
         self.rng = random.Random(seed * 1_000 + number)
+        # By bomb and status.
         self.answers, self.surprise, self.refused = collections.Counter(), None, set()
         # Answers that the server gave up sending, because this client read too slowly.
         self.cut = 0
@@ -224,19 +247,20 @@ class Attacker(threading.Thread):
             self.surprise = f"{type(error).__name__}: {error}"
 
     def one(self, name, send):
-        self.watcher.doing = name
         client = connect(self.port)
         try:
-            answer = send(client)
+            with self.watcher.doing(name):
+                answer = send(client)
         except (http.client.IncompleteRead, ConnectionResetError):
             self.cut += 1
+            self.answers[name, "cut"] += 1
             return
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.surprise = f"{name}: {type(error).__name__}: {error}"
             return
         finally:
             client.close()
-        self.answers[answer.status] += 1
+        self.answers[name, answer.status] += 1
         if answer.status not in FINE:
             self.surprise = f"{name}: {answer.status} {answer.body}"
         elif "--memory-mb" in json.dumps(answer.body)[:2_000]:
@@ -251,14 +275,21 @@ class Attacker(threading.Thread):
             "content-type": "application/query+json", "x-ms-documentdb-isquery": "True",
             "x-ms-max-item-count": self.rng.choice(["100", "1000", "1000000", "-1"]),
         }
-        if self.rng.random() < 0.8:
+        link, where = LINK, self.rng.random()
+        if where < 0.1:
+            link = SPREAD_LINK
+            headers["x-ms-documentdb-query-enablecrosspartition"] = "True"
+        elif where < 0.3:
+            link = SPREAD_LINK
+            headers["x-ms-documentdb-partitionkeyrangeid"] = str(self.rng.randrange(SPREAD_PARTS))
+        elif where < 0.85:
             headers["x-ms-documentdb-partitionkeyrangeid"] = "0"
         else:
             headers["x-ms-documentdb-partitionkey"] = json.dumps([f"k{self.rng.randrange(KEYS)}"])
         body = {"query": text, "parameters": []}
         pages = 0
         while True:
-            answer = client.send("POST", "docs", f"{LINK}/docs", LINK, body, **headers)
+            answer = client.send("POST", "docs", f"{link}/docs", link, body, **headers)
             token = answer.headers.get("x-ms-continuation")
             pages += 1
             if answer.status != 200 or not token or pages == 3:
@@ -413,12 +444,12 @@ def run(options, work):
     watcher.start()
     try:
         begun = time.monotonic()
-        watcher.doing = "loading"
         items = options.data_mb * MB // (LONG + 9_500)
-        load(server.port, items)
+        with watcher.doing("loading"):
+            load(server.port, items)
         loaded = time.monotonic()
-        watcher.doing = "leaving answers unread"
-        held = leave_unread(server.port, options.silent, items)
+        with watcher.doing("leaving answers unread"):
+            held = leave_unread(server.port, options.silent, items)
         print(f"{options.silent} silent clients: {held} bytes of bodies were held")
         loaded_and_left = time.monotonic()
         cut_before = slow_readers(server.port)
@@ -441,14 +472,15 @@ def run(options, work):
         memory = settled(server.port)
         assert memory["operations_bytes"] == 0, f"memory is still reserved: {memory}"
         assert refused, f"nothing was refused for want of memory: {answers} {memory}"
-        watcher.doing = "verifying"
-        verify(server.port, items)
+        with watcher.doing("verifying"):
+            verify(server.port, items)
         watcher.ended.set()
         watcher.join()
         server.stop()
         most, bar = watcher.most // MB, options.bar_mb
         how = "in a cgroup" if cgroup else "sum of PSS"
-        print(f"answers: {dict(answers)}; {cut} cut; refused by name: {sorted(refused)}; {memory}")
+        tell(answers, refused, watcher)
+        print(f"{cut} cut; {memory}")
         print(
             f"{items} items, {options.data_mb} MB, loaded in {loaded - begun:.0f} s; {CLIENTS} "
             f"clients for {options.seconds} s: at most {most} MB of {bar} ({how}, while "
@@ -465,6 +497,18 @@ def run(options, work):
         server.kill()
         if cgroup:
             cgroup.remove()
+
+
+def tell(answers, refused, watcher):
+    """What became of each bomb: its answers, and the most memory while it ran, beside others."""
+    names = sorted({name for name, _ in answers}, key=lambda name: -watcher.most_of[name])
+    for name in ("loading", "leaving answers unread", "verifying"):
+        print(f"{watcher.most_of[name] // MB:4} MB  {name}")
+    for name in names:
+        told = sorted((str(of), count) for (bomb, of), count in answers.items() if bomb == name)
+        counts = ", ".join(f"{of}: {count}" for of, count in told)
+        by_name = "; refused by name" if name in refused else ""
+        print(f"{watcher.most_of[name] // MB:4} MB  {name}: {counts}{by_name}")
 
 
 def main():

@@ -1,5 +1,7 @@
 """What a server and its children take of memory, and a cgroup for them where one can be made."""
 
+import collections
+import contextlib
 import os
 import threading
 
@@ -73,6 +75,16 @@ def children_of(pid):
     return found
 
 
+def is_unborn(pid, server):
+    """A process that is being started shares all of the server's memory until it is a program of
+    its own, and would count as a second server."""
+    try:
+        with open(f"/proc/{pid}/cmdline") as own, open(f"/proc/{server}/cmdline") as servers:
+            return pid != server and own.read() == servers.read()
+    except OSError:
+        return False
+
+
 def pss_bytes(pid):
     """Its own memory, and its part of what it shares."""
     try:
@@ -84,22 +96,43 @@ def pss_bytes(pid):
 
 
 class Watcher(threading.Thread):
-    """Looks all the time, and remembers the most."""
+    """Looks all the time, and remembers the most: of all, and while each of several things that go on
+    at the same time did."""
 
     def __init__(self, pid, cgroup):
         super().__init__(daemon=True)
         self.pid, self.cgroup = pid, cgroup
-        self.most, self.doing, self.most_while = 0, "", ""
+        self.most, self.most_while, self.most_of = 0, "", collections.Counter()
         self.ended = threading.Event()
+        self.lock, self.going_on = threading.Lock(), collections.Counter()
+
+    @contextlib.contextmanager
+    def doing(self, name):
+        with self.lock:
+            self.going_on[name] += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.going_on[name] -= 1
 
     def look(self):
         if self.cgroup:
             now = self.cgroup.anon_bytes()
         else:
-            now = sum(pss_bytes(pid) for pid in children_of(self.pid))
+            now = sum(self.pss_bytes(pid) for pid in children_of(self.pid))
+        with self.lock:
+            names = [name for name, count in self.going_on.items() if count > 0]
+        for name in names:
+            self.most_of[name] = max(self.most_of[name], now)
         if now > self.most:
-            self.most, self.most_while = now, self.doing
+            self.most, self.most_while = now, ", ".join(sorted(names))
         return now
+
+    def pss_bytes(self, pid):
+        if is_unborn(pid, self.pid):
+            return 0
+        return pss_bytes(pid)
 
     def run(self):
         while not self.ended.wait(INTERVAL_SECONDS):

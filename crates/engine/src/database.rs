@@ -394,6 +394,17 @@ impl Database {
         }
     }
 
+    /// Gives operations so much less of their working memory until another number is told: the
+    /// process takes more than it may. Some of them wait or are refused meanwhile.
+    pub fn hold_back(&self, bytes: usize) {
+        self.settings.memory.hold_back(bytes);
+    }
+
+    /// Lets go of what queries have found and remember. It is found again when it is asked for.
+    pub fn forget_found(&self) {
+        self.cache.forget();
+    }
+
     /// What the last look at the store's disk saw, if it is on one and watched.
     pub fn disk(&self) -> Option<Disk> {
         self.store.disk()

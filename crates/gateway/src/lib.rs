@@ -54,7 +54,7 @@ pub use lines::Lines;
 pub use listener::{BindError, Drained, Server, Services};
 pub use logging::{LogFormat, LoggingError, start_logging};
 pub use pending::{IfLeft, Pending};
-pub use pool::{Courtesy, JobLength, Origin, Pool, PoolError, Share, Task};
+pub use pool::{BegunLimit, Courtesy, JobLength, Origin, Pool, PoolError, Share, Task};
 pub use series::{Sample, Series, SeriesKind, SeriesSource};
 pub use settings::{DEFAULT_PORT, Listen, ServerSettings, limits};
 pub use shutdown::{Reloads, Shutdown, Signals};

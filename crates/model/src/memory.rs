@@ -10,6 +10,12 @@
 //!   again. So that a few large operations do not lock out all small ones, the last part of the
 //!   budget is only for operations that hold little.
 //!
+//! What is reserved is never all that is taken: allocators keep what was freed, and what is read
+//! from a store is not counted. Whoever sees the real memory can have a part of the budget *held
+//! back* meanwhile ([`MemoryBudget::hold_back`]). The last part stays for operations that hold
+//! little, and an operation that is alone may have what it always may: so something can always go
+//! on, however much is held back.
+//!
 //! What was reserved goes back when the reservation is dropped: at the end, after an error, when an
 //! operation is abandoned or panics. Memory is taken in steps, so that most growth is an addition
 //! that no other thread sees. It is counted as it was asked for; what an allocator adds is not.
@@ -46,6 +52,8 @@ pub struct MemoryBudget(Arc<Budget>);
 #[derive(Debug)]
 struct Budget {
     bytes_max: usize,
+    /// Not to be given out for the moment.
+    held_back: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
     too_much: AtomicU64,
@@ -57,6 +65,8 @@ struct Budget {
 pub struct MemoryFigures {
     /// Bytes that there are.
     pub bytes_max: usize,
+    /// Bytes of them that are not given out for the moment.
+    pub held_back: usize,
     /// Bytes that are reserved now.
     pub used: usize,
     /// The most bytes that were reserved at a time.
@@ -79,6 +89,7 @@ impl MemoryBudget {
     pub fn new(bytes_max: usize) -> MemoryBudget {
         MemoryBudget(Arc::new(Budget {
             bytes_max,
+            held_back: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             too_much: AtomicU64::new(0),
@@ -89,6 +100,14 @@ impl MemoryBudget {
     /// Begins an operation, which has reserved nothing yet.
     pub fn share(&self) -> MemoryShare {
         MemoryShare(Arc::new(Share { budget: self.clone(), used: AtomicUsize::new(0) }))
+    }
+
+    /// Gives out so much less from now on, until another number is told. What is reserved stays so;
+    /// no more is held back than all but the last part, which is for operations that hold little.
+    pub fn hold_back(&self, bytes: usize) {
+        let bytes_max = self.0.bytes_max;
+        let most = bytes_max - bytes_max / KEPT_PART;
+        self.0.held_back.store(bytes.min(most), Ordering::Relaxed);
     }
 
     /// The bytes that one operation may have.
@@ -107,6 +126,7 @@ impl MemoryBudget {
     pub fn figures(&self) -> MemoryFigures {
         MemoryFigures {
             bytes_max: self.0.bytes_max,
+            held_back: self.0.held_back.load(Ordering::Relaxed),
             used: self.0.used.load(Ordering::Relaxed),
             peak: self.0.peak.load(Ordering::Relaxed),
             too_much: self.0.too_much.load(Ordering::Relaxed),
@@ -116,10 +136,16 @@ impl MemoryBudget {
 
     /// Takes bytes for an operation that has so many with them. False if others have them.
     fn take(&self, bytes: usize, of_one: usize) -> bool {
-        let Budget { bytes_max, used, peak, .. } = &*self.0;
+        let Budget { bytes_max, held_back, used, peak, .. } = &*self.0;
         let kept = if of_one <= bytes_max / LITTLE_PART { 0 } else { bytes_max / KEPT_PART };
         let most = bytes_max - kept;
-        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
+        let held_back = held_back.load(Ordering::Relaxed);
+        let fits = |used: usize| {
+            let sum = used.checked_add(bytes)?;
+            let is_alone = sum == of_one;
+            let most = if is_alone { most } else { most.saturating_sub(held_back) };
+            (sum <= most).then_some(sum)
+        };
         match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(before) => {
                 peak.fetch_max(before + bytes, Ordering::Relaxed);
@@ -396,6 +422,27 @@ mod tests {
         drop(late);
         drop(held);
         assert_eq!(used(&budget), 0);
+    }
+
+    #[test]
+    fn what_is_held_back_is_given_to_nobody_but_who_is_alone() {
+        let budget = MemoryBudget::new(64 * MB);
+        let (first, second) = (budget.share(), budget.share());
+        let (mut a, mut b) = (first.reservation(LISTS), second.reservation(LISTS));
+        budget.hold_back(usize::MAX);
+        assert_eq!(budget.figures().held_back, 56 * MB, "all but the last eighth");
+        a.grow(16 * MB).unwrap();
+        let error = b.grow(MB).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "others have what there is for now");
+        assert!(error.message.contains("Try again"), "{}", error.message);
+        a.set(6 * MB).unwrap();
+        b.grow(MB).unwrap();
+        assert!(!b.try_grow(2 * MB), "the last eighth is for those who hold little");
+        budget.hold_back(30 * MB);
+        b.grow(14 * MB).unwrap();
+        budget.hold_back(0);
+        a.grow(10 * MB).unwrap();
+        assert_eq!((budget.figures().held_back, used(&budget)), (0, 31 * MB));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! - `reports/`: what the server tells of itself;
 //! - `script_worker.rs`: processes in which the server has scripts run;
 //! - `memory_limit.rs`: how much memory there is; `memory.rs`: who gets how much of it;
+//! - `governor.rs`: what all processes really take, and what is done when it is too much;
 //! - `allocator.rs`: what is freed goes back to the system at once where there is little;
 //! - `descriptors.rs`: how many files and connections may be open;
 //! - `maintainer.rs`, `disk.rs`: threads that call the database again and again;
@@ -19,6 +20,7 @@ mod args;
 mod config;
 mod descriptors;
 mod disk;
+mod governor;
 mod maintainer;
 mod memory;
 mod memory_limit;

@@ -66,6 +66,13 @@ const SCRIPTS_PERCENT: u64 = 16;
 /// One for procedures and triggers, one for functions of queries.
 const GROUPS: u64 = 2;
 
+/// What a query under way takes that nobody counts: pieces that the allocator keeps for its thread,
+/// blocks of the store.
+const BEGUN_JOB: u64 = 3 * MB;
+/// So many are begun in any case, for each that runs at a time: a short one does not wait for the
+/// end of long ones.
+const BEGUN_JOBS_MIN: usize = 4;
+
 /// Who gets how much, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
@@ -140,6 +147,12 @@ impl MemoryPlan {
             warnings,
         };
         Ok(plan)
+    }
+
+    /// How many long jobs may be begun at a time, if so many run.
+    pub(crate) fn begun_jobs(&self, running_max: usize) -> usize {
+        let fit = usize::try_from(self.operations / BEGUN_JOB).unwrap_or(usize::MAX);
+        fit.max(running_max.saturating_mul(BEGUN_JOBS_MIN))
     }
 
     /// The parts and their bytes.
@@ -292,6 +305,13 @@ mod tests {
         let text = plan.to_string();
         assert!(text.starts_with("225 MB of memory (three quarters of 300 MB, the machine's"));
         assert!(text.contains(" cache 64,") && text.contains(" operations "), "{text}");
+    }
+
+    #[test]
+    fn fewer_queries_are_begun_where_there_is_little_memory() {
+        let of = |total_mb| plan(Some(total_mb), None, 1 << 20).begun_jobs(2);
+        assert_eq!((of(160), of(225)), (8, 13));
+        assert!(of(1_000) > 64, "more than there are threads");
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::{env, thread};
 
 use partita_cli::Failure;
-use partita_engine::ScriptRuntime;
 use partita_script::{Courtesy, Limits, WorkerCommand, Workers};
 use rustix::process::{getpid, setpriority_process};
 
@@ -82,10 +81,7 @@ pub(crate) fn workers_wanted() -> usize {
 
 /// Who runs the server's scripts. Their time is the real one, whatever time tests have set for the
 /// database.
-pub(crate) fn runtime(
-    clock: SystemClock,
-    memory: ScriptMemory,
-) -> Result<Arc<dyn ScriptRuntime>, Failure> {
+pub(crate) fn runtime(clock: SystemClock, memory: ScriptMemory) -> Result<Arc<Workers>, Failure> {
     let program = this_program()
         .map_err(|error| Failure::other(format!("this program does not find itself: {error}")))?;
     let heap = format!("--heap-bytes={}", memory.heap_bytes);

@@ -24,12 +24,14 @@ use partita_gateway::{
 };
 use partita_model::{Clock, Entropy, MemoryFigures, Object, ShiftedClock, Value};
 use partita_nosql::{NoSqlDoor, NoSqlSettings};
+use partita_script::Workers;
 use partita_storage::{EmbeddedSettings, EmbeddedStore, MemoryStore, Store};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{Config, StoreConfig};
 use crate::descriptors;
 use crate::disk::{self, DiskWatcher};
+use crate::governor::{Governed, GovernorThread, Seen};
 use crate::maintainer::Maintainer;
 use crate::memory::MemoryPlan;
 use crate::reports::banner::Banner;
@@ -58,7 +60,8 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         .map_err(|error| Failure::other(format!("the system has no random numbers: {error}")))?;
     let entropy: Arc<dyn Entropy> = Arc::new(entropy);
     let (handed, controls) = controls(&config, clock);
-    config.engine.scripts.runtime = Some(script_worker::runtime(clock, config.memory.scripts)?);
+    let workers = script_worker::runtime(clock, config.memory.scripts)?;
+    config.engine.scripts.runtime = Some(Arc::clone(&workers) as _);
     let database = Database::open(
         open_store(&config.store, &*entropy)?,
         Arc::clone(&handed),
@@ -72,7 +75,7 @@ pub(crate) fn run(mut config: Config, clock: SystemClock) -> Result<(), Failure>
         return Err(Failure::usage(format!("--init {}: {why}", file.display())));
     }
     let served = Maintainer::start(&database).and_then(|maintainer| {
-        let handed = Handed { clock: handed, entropy, controls };
+        let handed = Handed { clock: handed, entropy, controls, workers };
         let served = DiskWatcher::start(&database).and_then(|disk| {
             let served = watch_and_serve(config, clock, &database, handed);
             disk.stop();
@@ -93,6 +96,7 @@ struct Handed {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     controls: Option<Arc<Controls>>,
+    workers: Arc<Workers>,
 }
 
 /// The clock that everybody is handed: the real one, or with controls for tests one that can be put
@@ -126,17 +130,21 @@ fn watch_and_serve(
 
 /// Everything between an open database and one that may be closed.
 fn serve(
-    config: Config,
+    mut config: Config,
     clock: SystemClock,
     database: Arc<Database>,
     handed: Handed,
     alerts: &Arc<Counts>,
 ) -> Result<(), Failure> {
-    let telemetry = Arc::new(telemetry(&config, &database, alerts));
+    let memory_seen = Arc::new(Seen::default());
+    let telemetry = Arc::new(telemetry(&config, &database, alerts, &memory_seen));
     let now = clock.unix_millis() / 1000;
     let certificate = Certificate::open(&config.certificate, &config.certificate_names, now)?;
-    let pool = pool(config.threads)?;
-    let credentials = Arc::new(Credentials::new(config.trust));
+    let pool = pool(&config)?;
+    let begun = pool.begun_limit();
+    let governed = Governed { database: Arc::clone(&database), workers: handed.workers, begun };
+    let governor = govern(&config, governed, &memory_seen)?;
+    let credentials = Arc::new(Credentials::new(std::mem::take(&mut config.trust)));
     let shutdown = Shutdown::new();
     let time = Arc::clone(&handed.clock);
     let executor = Executor::new(ExecutorSettings {
@@ -162,7 +170,7 @@ fn serve(
         door: Arc::new(door),
         telemetry,
         certificate,
-        status: Arc::new(move || status(&database, &config.memory)),
+        status: Arc::new(move || status(&database, &config.memory, &memory_seen)),
         version: VERSION,
         compat: compat::document(VERSION).into(),
     };
@@ -189,6 +197,7 @@ fn serve(
     });
     // What was cut may still run; the database is closed all the same, and tells it so.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    governor.into_iter().for_each(GovernorThread::stop);
     let drained = drained?;
     if drained.cut > 0 {
         tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
@@ -196,18 +205,40 @@ fn serve(
     Ok(())
 }
 
-fn pool(threads: usize) -> Result<Pool, Failure> {
+/// Sees to it that what the server takes is what it was told. Items in memory are no part of that.
+fn govern(
+    config: &Config,
+    governed: Governed,
+    seen: &Arc<Seen>,
+) -> Result<Option<GovernorThread>, Failure> {
+    match config.store {
+        StoreConfig::Memory => Ok(None),
+        StoreConfig::Embedded { .. } => {
+            GovernorThread::start(&config.memory, governed, config.threads, seen)
+        }
+    }
+}
+
+fn pool(config: &Config) -> Result<Pool, Failure> {
+    let threads = config.threads;
     let courtesy = Courtesy {
         processor_nanos: standing::thread_nanos,
         stand_back: standing::back,
         stand_last: standing::last,
     };
-    Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, courtesy)
-        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))
+    let pool = Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, courtesy)
+        .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
+    pool.begun_limit().set(config.memory.begun_jobs(threads));
+    Ok(pool)
 }
 
 /// The gateway's own metrics, and those of partitions and alerts.
-fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) -> Telemetry {
+fn telemetry(
+    config: &Config,
+    database: &Arc<Database>,
+    alerts: &Arc<Counts>,
+    memory_seen: &Arc<Seen>,
+) -> Telemetry {
     let mut telemetry = Telemetry::new(VERSION);
     if config.partition_metrics {
         let watched = Arc::clone(database);
@@ -215,6 +246,8 @@ fn telemetry(config: &Config, database: &Arc<Database>, alerts: &Arc<Counts>) ->
     }
     let watched = Arc::clone(database);
     telemetry.add_source(Box::new(move || disk::series(&watched)));
+    let (seen, total_bytes) = (Arc::clone(memory_seen), config.memory.total);
+    telemetry.add_source(Box::new(move || seen.series(total_bytes)));
     let counted = Arc::clone(alerts);
     telemetry.add_source(Box::new(move || counted.series()));
     telemetry
@@ -274,7 +307,7 @@ async fn reload_on_signals(
 }
 
 /// What `/ready` and `/status` tell of the database.
-fn status(database: &Database, memory: &MemoryPlan) -> ServiceStatus {
+fn status(database: &Database, memory: &MemoryPlan, seen: &Seen) -> ServiceStatus {
     let status = database.status();
     let store = &status.store;
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -297,7 +330,7 @@ fn status(database: &Database, memory: &MemoryPlan) -> ServiceStatus {
         .with("commits", number(store.commits))
         .with("groups", number(store.groups))
         .with("reopenings", number(store.reopenings))
-        .with("memory", memory_status(memory, database.memory()));
+        .with("memory", seen.add_to(memory_status(memory, database.memory())));
     if let Some(trouble) = trouble {
         details = details.with("trouble", trouble);
     }

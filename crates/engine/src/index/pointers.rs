@@ -183,6 +183,16 @@ impl Pointers {
         all.rotate();
     }
 
+    pub(crate) fn forget(&self) {
+        let mut all = self.lock();
+        let bytes_max = all.bytes_max;
+        let before =
+            std::mem::replace(&mut *all, Generations { bytes_max, ..Generations::default() });
+        drop(all);
+        // Nobody waits while it is freed.
+        drop(before);
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Generations> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -174,6 +174,12 @@ impl ResultCache {
         }
     }
 
+    /// Forgets everything.
+    pub(crate) fn forget(&self) {
+        self.entries.clear();
+        self.pointers.forget();
+    }
+
     /// How many items a partition has at an LSN: every query asks for that first.
     pub(super) fn items(
         &self,
@@ -247,6 +253,21 @@ mod tests {
         put(&cache, (HERE, Lsn(6)), &range(7), 2_000);
         assert_eq!(items(&cache, (HERE, Lsn(6)), &range(7)), Some(2_000));
         assert_eq!(items(&cache, (HERE, Lsn(5)), &range(7)), None);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_found_anew_and_remembered_again() {
+        let cache = ResultCache::new(BYTES_MAX);
+        let at = (HERE, Lsn(5));
+        put(&cache, at, &range(7), 1_000);
+        cache.pointers.put(HERE, [(3, b"key".as_slice())]);
+        cache.forget();
+        assert_eq!(items(&cache, at, &range(7)), None);
+        assert_eq!(cache.pointers.get(HERE, &[3]).keys, [None]);
+        put(&cache, at, &range(7), 1_000);
+        cache.pointers.put(HERE, [(3, b"key".as_slice())]);
+        assert_eq!(items(&cache, at, &range(7)), Some(1_000));
+        assert_eq!(cache.pointers.get(HERE, &[3]).keys, [Some(b"key".to_vec())]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{self, Poll, Waker};
 
 use partita_engine::{Context, Op, Reply, Supervisor, block_on};
-use partita_gateway::{IfLeft, JobLength, PoolError, Origin, Task, Telemetry};
+use partita_gateway::{IfLeft, JobLength, Origin, PoolError, Task, Telemetry};
 use partita_model::{Error, Result};
 
 use super::Executor;

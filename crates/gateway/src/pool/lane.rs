@@ -10,6 +10,10 @@
 //! One that stands last leaves its processor as soon as anybody wants it, and then may not get one
 //! for long. So its permit keeps none but long jobs waiting.
 //!
+//! How many jobs may be begun at a time can be lowered while they run ([`Lane::limit`]): those
+//! that are begun go on, and no other begins until there are fewer. Each holds memory that nobody
+//! counts.
+//!
 //! Threads are few as well. A share begins another job only while more threads are free than it and
 //! its credential have jobs begun already, each counted: one has a third of them at most, a
 //! credential with any number of containers half of them, and there is always room for one who
@@ -100,6 +104,8 @@ struct State {
     long_by: Counts,
     threads: usize,
     idle: usize,
+    /// So many may be begun now; none: as many as there may be threads.
+    begun_max: Option<usize>,
     /// The system has no more threads than there are.
     is_exhausted: bool,
     closed: bool,
@@ -225,6 +231,13 @@ impl Lane {
         })
     }
 
+    /// Begins no more jobs than these at a time, from now on. One for each permit is always begun.
+    pub(super) fn limit(self: &Arc<Lane>, begun_max: usize) {
+        let mut state = self.lock();
+        state.begun_max = Some(begun_max.max(self.size.permits));
+        self.dispatch(&mut state);
+    }
+
     /// Jobs that were not begun.
     pub(super) fn queued(&self) -> usize {
         self.lock().queued.len()
@@ -250,10 +263,13 @@ impl Lane {
         while state.running - state.running_last < self.size.permits && state.turns.len() > 0 {
             let is_free = state.running < self.size.permits;
             let has_thread = state.idle > state.ready.len() || self.start_thread(state).is_ok();
-            let State { turns, parked, begun_by, begun, .. } = &mut *state;
+            let State { turns, parked, begun_by, begun, begun_max, .. } = &mut *state;
             let size = &self.size;
-            let free = self.size.threads_max.saturating_sub(*begun);
-            let is_shared = self.size.threads_max > self.size.permits;
+            let begun_max = begun_max.unwrap_or(usize::MAX).min(size.threads_max);
+            let free = begun_max.saturating_sub(*begun);
+            // A third of too few is less than may run: who is alone has all of them.
+            let is_shared = size.threads_max > size.permits
+                && begun_max >= size.threads_max.min(3 * size.permits);
             let may_begin = |waiting: &Waiting| {
                 let free = free.saturating_sub(size.kept_from(waiting.expected));
                 if is_shared { begun_by.leave_room(waiting.origin.share, free) } else { free > 0 }

@@ -139,6 +139,11 @@ impl Pool {
         result.unwrap_or_else(|_| Err(PoolError::Panicked("its job was dropped".into())))
     }
 
+    /// How many long jobs may be begun at a time, for somebody to change.
+    pub fn begun_limit(&self) -> BegunLimit {
+        BegunLimit(Arc::clone(&self.long))
+    }
+
     /// Jobs of a length that wait for a thread.
     pub fn waiting(&self, length: JobLength) -> usize {
         self.lane(length).queued()
@@ -150,6 +155,18 @@ impl Pool {
             JobLength::Long => &self.long,
             JobLength::Waiting => &self.waiting,
         }
+    }
+}
+
+/// See [`Pool::begun_limit`].
+#[derive(Clone, Debug)]
+pub struct BegunLimit(Arc<Lane>);
+
+impl BegunLimit {
+    /// From now on no more than these are begun, beside those that are. One for each that runs at a
+    /// time always may be.
+    pub fn set(&self, begun_max: usize) {
+        self.0.limit(begun_max);
     }
 }
 

@@ -82,6 +82,57 @@ async fn a_panic_is_reported_and_the_thread_lives_on() {
 }
 
 #[test]
+fn beyond_the_limit_no_job_is_begun_until_there_are_fewer_or_it_is_raised() {
+    let pool = Pool::new(1, 16).unwrap();
+    pool.begun_limit().set(0);
+    let [turns, is_over, ran] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
+    let (counted, ends) = (Arc::clone(&turns), Arc::clone(&is_over));
+    let mut long = Box::pin(pool.run(JobLength::Long, SHARE, move |task| {
+        until(|| {
+            task.step_aside();
+            counted.fetch_add(1, Ordering::Relaxed);
+            ends.load(Ordering::Relaxed) > 0
+        });
+    }));
+    assert!(begin(&mut long).is_pending(), "one always may be begun");
+    let other = Share { credential: 1, container: 1 };
+    let runs = Arc::clone(&ran);
+    let mut next = Box::pin(pool.run(JobLength::Long, other, move |_| {
+        runs.store(1, Ordering::Relaxed);
+    }));
+    assert!(begin(&mut next).is_pending());
+    // It would have its turn as soon as the first one has had some milliseconds.
+    until(|| turns.load(Ordering::Relaxed) > 100);
+    assert_eq!((ran.load(Ordering::Relaxed), pool.waiting(JobLength::Long)), (0, 1));
+    pool.begun_limit().set(8);
+    until(|| ran.load(Ordering::Relaxed) == 1);
+    is_over.store(1, Ordering::Relaxed);
+}
+
+#[test]
+fn with_few_begun_who_is_alone_still_has_a_job_for_each_permit() {
+    let pool = Pool::new(4, 16).unwrap();
+    for begun_max in [4, 5, 8, 11, 12] {
+        pool.begun_limit().set(begun_max);
+        let (running, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let mut jobs: Vec<_> = (0..4)
+            .map(|_| {
+                let (running, is_over) = (Arc::clone(&running), Arc::clone(&is_over));
+                Box::pin(pool.run(JobLength::Long, SHARE, move |_| {
+                    running.fetch_add(1, Ordering::Relaxed);
+                    until(|| is_over.load(Ordering::Relaxed));
+                    running.fetch_sub(1, Ordering::Relaxed);
+                }))
+            })
+            .collect();
+        jobs.iter_mut().for_each(|job| assert!(begin(job).is_pending()));
+        until(|| running.load(Ordering::Relaxed) == 4);
+        is_over.store(true, Ordering::Relaxed);
+        until(|| running.load(Ordering::Relaxed) == 0);
+    }
+}
+
+#[test]
 fn a_job_that_nobody_waits_for_is_dropped_from_the_queue_and_told_if_it_runs() {
     let pool = Pool::new(1, 8).unwrap();
     let ran = Arc::new(AtomicU64::new(0));

@@ -65,15 +65,30 @@ impl Workers {
         clock: Arc<dyn Clock>,
         stand_back: fn(),
     ) -> Workers {
+        let processes = Processes::default();
         let group = || {
             Arc::new(Group {
                 command: command.clone(),
+                processes: processes.clone(),
                 workers_max: workers_max.max(1),
                 state: Mutex::default(),
                 freed: Condvar::new(),
             })
         };
         Workers { runs: group(), functions: group(), clock, stand_back }
+    }
+
+    /// The numbers of the processes that there are.
+    pub fn processes(&self) -> Vec<u32> {
+        self.runs.processes.list().clone()
+    }
+
+    /// Ends those that have nothing to do. They are started again when they are needed.
+    pub fn end_idle(&self) {
+        for group in [&self.runs, &self.functions] {
+            let idle = std::mem::take(&mut group.state().idle);
+            drop(idle);
+        }
     }
 }
 
@@ -114,6 +129,8 @@ impl ScriptRuntime for Workers {
 /// Workers for one purpose.
 struct Group {
     command: WorkerCommand,
+    /// Those of all groups.
+    processes: Processes,
     workers_max: usize,
     state: Mutex<State>,
     freed: Condvar,
@@ -163,7 +180,7 @@ impl Group {
         drop(state);
         match idle {
             Some(worker) => Ok(worker),
-            None => Worker::start(&self.command).map_err(|error| {
+            None => Worker::start(&self.command, &self.processes).map_err(|error| {
                 self.leave();
                 Error::unavailable(format!("A script worker cannot be started: {error}"))
             }),
@@ -209,8 +226,20 @@ impl Group {
     }
 }
 
+/// The numbers of processes that were started and have not ended. Clones are the same list.
+#[derive(Clone, Default)]
+struct Processes(Arc<Mutex<Vec<u32>>>);
+
+impl Processes {
+    fn list(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A process that runs scripts.
 struct Worker {
+    /// Where it is listed.
+    processes: Processes,
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -224,11 +253,13 @@ impl Drop for Worker {
         if self.child.kill().is_ok() {
             let _ = self.child.wait();
         }
+        let process = self.child.id();
+        self.processes.list().retain(|listed| *listed != process);
     }
 }
 
 impl Worker {
-    fn start(command: &WorkerCommand) -> io::Result<Worker> {
+    fn start(command: &WorkerCommand, processes: &Processes) -> io::Result<Worker> {
         let mut worker = Command::new(&command.program);
         // The environment may hold keys, and a worker needs nothing of it.
         worker.args(&command.arguments).env_clear();
@@ -239,7 +270,9 @@ impl Worker {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(broken());
         };
-        Ok(Worker { child, input, output: BufReader::new(output), is_spent: false })
+        processes.list().push(child.id());
+        let (processes, output) = (processes.clone(), BufReader::new(output));
+        Ok(Worker { processes, child, input, output, is_spent: false })
     }
 
     fn if_alive(mut self) -> Option<Worker> {

@@ -242,6 +242,30 @@ fn a_query_gives_its_worker_to_those_who_wait_for_it_and_its_time_goes_on() {
 }
 
 #[test]
+fn workers_with_nothing_to_do_end_when_they_are_told_and_are_started_again() {
+    let workers = workers(2);
+    let mut host = MemoryHost::default();
+    assert_eq!(workers.processes(), []);
+    for _ in 0..2 {
+        let end = procedure(&workers, &mut host, "function () { __.response.setBody(1); }");
+        assert_eq!(end.result.unwrap().unwrap(), "1");
+        let before = workers.processes();
+        assert_eq!(before.len(), 1);
+        let source = "function () { return 1; }";
+        let named = Script { name: "f".into(), source: source.into(), version: 1 };
+        let functions = workers.functions(vec![named]);
+        functions.call("f", &[]).unwrap();
+        let [_, busy] = workers.processes()[..] else { panic!("one more for functions") };
+        workers.end_idle();
+        assert_eq!(workers.processes(), [busy], "what works on is left alone");
+        functions.call("f", &[]).unwrap();
+        drop(functions);
+        workers.end_idle();
+        assert_eq!(workers.processes(), []);
+    }
+}
+
+#[test]
 fn a_worker_that_ended_meanwhile_is_replaced() {
     let arguments = vec!["3".into(), env!("CARGO_BIN_EXE_partita-script-worker").into()];
     let command = WorkerCommand { program: "/usr/bin/timeout".into(), arguments };

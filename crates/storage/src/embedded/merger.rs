@@ -194,7 +194,7 @@ impl Merger {
         horizon: &Arc<Horizon>,
         lane: &Lane,
     ) -> Result<Merger> {
-        let place = |space| Place::new(spaces.get(space), space, frozen);
+        let place = |space| Place::new(spaces, space, frozen);
         let first = vec![place(Space::Items), place(Space::Feed)];
         let mut second = vec![place(Space::Index), place(Space::Meta)];
         let pending = spaces.pending.iter();
@@ -248,14 +248,14 @@ impl Drop for Merger {
 }
 
 impl Place {
-    fn new(keyspace: &Keyspace, space: Space, frozen: &Frozen) -> Place {
-        let table_bytes = frozen.table_bytes_of(space);
+    fn new(spaces: &Spaces, space: Space, frozen: &Frozen) -> Place {
+        let table_bytes = frozen.merged_table_bytes(space, spaces.buffer_bytes_max);
         let (new_tables, table_bytes) = match space {
             Space::Items => (NEW_TABLES_OF_ITEMS, table_bytes),
             Space::Index => (NEW_TABLES_OF_INDEX, table_bytes / INDEX_TABLE_SHARE),
             Space::Feed | Space::Meta => (NEW_TABLES, table_bytes),
         };
-        Place::with(keyspace, new_tables, table_bytes)
+        Place::with(spaces.get(space), new_tables, table_bytes)
     }
 
     fn with(keyspace: &Keyspace, new_tables: u8, table_bytes: u64) -> Place {

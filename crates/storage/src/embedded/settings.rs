@@ -69,6 +69,13 @@ const PENDING_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// that size, merges took ten seconds and more on two busy cores, and a split ran into that wall.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
 
+/// A merge of items holds what it has read for the table that it writes: of each block the engine
+/// keeps the last key until then, which is a piece of the whole block ([`item_options`]), unpacked:
+/// some times as many bytes as the table has on disk. So where there is little memory for write
+/// buffers, tables have this part of that; smaller ones than these would only be many.
+const MERGED_TABLE_PART: u64 = 5;
+const MERGED_TABLE_BYTES_MIN: u64 = 1024 * 1024;
+
 /// The size of the blocks that tables of items are read in. A scan pays for each block (finding it
 /// in the cache, searching it for its bounds) and an item takes about 1 KB, so the engine's default
 /// of 4 KB made the way through a table half of a scan's work. A read of one item that is not in
@@ -207,6 +214,17 @@ impl Frozen {
     /// How large tables of a space may grow.
     pub(super) fn table_bytes_of(&self, space: Space) -> u64 {
         self.table_bytes / share(space)
+    }
+
+    /// How large a merge makes tables of a space, with so much memory for write buffers.
+    pub(super) fn merged_table_bytes(&self, space: Space, buffer_bytes_max: Option<u64>) -> u64 {
+        let bytes = self.table_bytes_of(space);
+        match (space, buffer_bytes_max) {
+            (Space::Items, Some(buffers)) => {
+                bytes.min((buffers / MERGED_TABLE_PART).max(MERGED_TABLE_BYTES_MIN))
+            }
+            _ => bytes,
+        }
     }
 
     /// How large the write buffer of a space may grow.
@@ -411,6 +429,15 @@ mod tests {
     fn the_text_is_read_back() {
         let path = Path::new("store");
         assert_eq!(Frozen::parse(&frozen().to_text(), path), Ok(frozen()));
+    }
+
+    #[test]
+    fn merges_make_smaller_tables_of_items_where_there_is_little_memory() {
+        let frozen = Frozen { table_bytes: TABLE_BYTES, ..frozen() };
+        let of = |space, mb: Option<u64>| frozen.merged_table_bytes(space, mb.map(|mb| mb << 20));
+        let items = [None, Some(1_000), Some(10), Some(1)].map(|mb| of(Space::Items, mb) >> 20);
+        assert_eq!(items, [16, 16, 2, 1]);
+        assert_eq!(of(Space::Index, Some(10)), TABLE_BYTES, "its keys are put together");
     }
 
     #[test]
