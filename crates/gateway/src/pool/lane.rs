@@ -62,14 +62,13 @@ pub(super) struct Size {
     pub(super) courtesy: Courtesy,
 }
 
-impl Size {
-    /// Threads that are there for shorter jobs than this one is expected to be.
-    fn kept_from(&self, expected: Expected) -> usize {
-        match expected {
-            Expected::Short => 0,
-            Expected::Unknown => self.threads_max / NOT_FOR_UNKNOWN,
-            Expected::Long => self.threads_max / NOT_FOR_LONG,
-        }
+/// Of so many jobs that may be begun, those that are reserved for shorter ones than this is
+/// expected to be.
+fn reserved_for_shorter(expected: Expected, begun_max: usize) -> usize {
+    match expected {
+        Expected::Short => 0,
+        Expected::Unknown => begun_max / NOT_FOR_UNKNOWN,
+        Expected::Long => begun_max / NOT_FOR_LONG,
     }
 }
 
@@ -271,7 +270,7 @@ impl Lane {
             let is_shared = size.threads_max > size.permits
                 && begun_max >= size.threads_max.min(3 * size.permits);
             let may_begin = |waiting: &Waiting| {
-                let free = free.saturating_sub(size.kept_from(waiting.expected));
+                let free = free.saturating_sub(reserved_for_shorter(waiting.expected, begun_max));
                 if is_shared { begun_by.leave_room(waiting.origin.share, free) } else { free > 0 }
             };
             let next = turns.next(|waiting| {
