@@ -12,7 +12,24 @@ const NUMBER: u8 = 0x05;
 const STRING: u8 = 0x08;
 /// Arrays and objects come after all scalars.
 pub(crate) const ARRAY: u8 = 0x0B;
-pub(super) const OBJECT: u8 = 0x0C;
+pub(crate) const OBJECT: u8 = 0x0C;
+
+/// Longer strings are cut. Who searches compares names, codes and the like, which are shorter; of a
+/// text, which is not, every byte in a key would be written again and again, by the journal and by
+/// each merge.
+const STRING_BYTES_MAX: usize = 128;
+
+/// As much of a string was kept at first.
+const LONG_STRING_BYTES_MAX: usize = 1_024;
+
+/// Longer strings are cut. There are up to eight columns in a key.
+pub(crate) const COLUMN_STRING_BYTES_MAX: usize = 256;
+
+/// How encoded paths begin that were replaced by a hash, and how they end, in containers of old and
+/// in those of now: whoever has an encoded path knows where its terms cut strings.
+pub(crate) const STEP_END_LONG: u8 = 0x00;
+pub(crate) const PATH_HASHED_LONG: u8 = 0x03;
+pub(crate) const PATH_HASHED: u8 = 0x05;
 
 /// What follows the tag of an array or object in a column: they sort by their hash.
 const HASH_BYTES: usize = 16;
@@ -21,7 +38,7 @@ const HASH_BYTES: usize = 16;
 const CUT_END: [u8; 2] = [0x00, 0x02];
 
 /// Appends a scalar.
-pub(super) fn put_scalar(out: &mut Vec<u8>, scalar: &Scalar<'_>, string_bytes_max: usize) {
+pub(crate) fn put_scalar(out: &mut Vec<u8>, scalar: &Scalar<'_>, string_bytes_max: usize) {
     match scalar {
         Scalar::String(text) => {
             out.push(STRING);
@@ -32,7 +49,7 @@ pub(super) fn put_scalar(out: &mut Vec<u8>, scalar: &Scalar<'_>, string_bytes_ma
 }
 
 /// Appends any value or its absence.
-pub(super) fn put_any(out: &mut Vec<u8>, value: Option<Raw<'_>>, string_bytes_max: usize) {
+pub(crate) fn put_any(out: &mut Vec<u8>, value: Option<Raw<'_>>, string_bytes_max: usize) {
     let Some(raw) = value else { return out.push(UNDEFINED) };
     if let Some(scalar) = raw.scalar() {
         return put_scalar(out, &scalar, string_bytes_max);
@@ -70,8 +87,32 @@ pub(crate) fn fit(value: &[u8], string_bytes_max: usize) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// How much of a string the terms of an encoded path hold.
+pub(crate) fn string_bytes_max(path: &[u8]) -> usize {
+    let is_long = match path.first() {
+        Some(&PATH_HASHED_LONG) => true,
+        Some(&PATH_HASHED) => false,
+        _ => path.last() == Some(&STEP_END_LONG),
+    };
+    if is_long { LONG_STRING_BYTES_MAX } else { STRING_BYTES_MAX }
+}
+
+/// Appends a sort key as a column of a composite entry.
+pub(crate) fn put_column(key: &mut Vec<u8>, sort_key: &[u8], descending: bool) {
+    let start = key.len();
+    key.extend_from_slice(&fit(sort_key, COLUMN_STRING_BYTES_MAX));
+    turn(key.get_mut(start..).unwrap_or_default(), descending);
+}
+
+/// Turns the order of a column around.
+pub(crate) fn turn(bytes: &mut [u8], descending: bool) {
+    if descending {
+        bytes.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
 /// The value that begins these bytes of a composite entry: where it ends.
-pub(super) fn column_len(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn column_len(bytes: &[u8]) -> Option<usize> {
     let len = match *bytes.first()? {
         UNDEFINED..=TRUE => 1,
         NUMBER => 9,

@@ -23,56 +23,56 @@
 mod access;
 mod catalog;
 mod changes;
+mod changeset;
 mod check;
-mod codec;
 mod context;
+mod core;
 mod database;
 mod describe;
+mod entry_value;
 mod feed;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod index;
 mod item;
 mod keys;
+mod live;
 mod maintenance;
 mod memory;
 mod moves;
 mod op;
+mod path;
 mod pricing;
 mod query;
 mod record;
-mod reopen;
 mod resources;
 mod script_runtime;
-mod session;
-mod supervision;
-mod threads;
+mod settings;
+mod step;
 mod throughput;
-mod totals;
 mod wait;
 
-pub use access::{DataAction, RoleAssignment, RoleScope, Roles};
+pub use access::{Access, DataAction, Grant, RoleAssignment, RoleScope, Roles};
 pub use catalog::{
     Container, Database as DatabaseResource, DefaultThroughput, EncryptionKey, Move, Observed,
     Offer, Owner, Partition, Permission, PermissionMode, Policies, StoredScript, Target, Trigger,
     TriggerMoment, TriggerOperation, User,
 };
 pub use check::{CheckReport, Finding};
-pub use context::{Access, Context, Grant};
-pub use database::{
-    ChangeFeedSettings, Database, DatabaseStatus, EngineSettings, PartitionSettings, QuerySettings,
-    ScriptSettings,
-};
+pub use context::{Context, Supervisor};
+pub use database::{Database, DatabaseStatus};
 pub use describe::{Alert, AlertKind, PartitionMetrics, Watch};
 pub use index::ServedPolicy;
 pub use item::Turn;
-pub use maintenance::{Maintenance, MaintenanceBudget};
 pub use op::*;
 pub use resources::FIRST_LSN;
 pub use script_runtime::{
     HostItem, HostLink, HostPage, HostQuery, HostTarget, HostWrite, Script, ScriptCall, ScriptEnd,
     ScriptHost, ScriptRole, ScriptRuntime, WriteKind,
 };
-pub use supervision::Supervisor;
+pub use settings::{
+    ChangeFeedSettings, EngineSettings, PartitionSettings, QuerySettings, ScriptSettings,
+};
+pub use step::{Maintenance, MaintenanceBudget};
 pub use throughput::{Demand, HotKey, LargeKey, Meter, Priority, ThroughputMode};
 pub use wait::block_on;

@@ -8,20 +8,48 @@
 mod grant;
 mod roles;
 
-use partita_model::{Error, Result, ScriptRid};
+use std::sync::Arc;
 
-use crate::catalog::Container;
-use crate::context::{Access, Context};
-use crate::database::Database;
-use crate::op::{BatchAction, EncryptionKeyOp, Op, ScriptOp};
+use partita_model::{Error, PartitionKey, PermissionRid, Result, ScriptRid};
+
+use crate::catalog::{CatalogStore, Container, PermissionMode, Target};
+use crate::op::{BatchAction, EncryptionKeyOp, ItemPath, Op, ScriptOp};
 
 pub use self::roles::{DataAction, RoleAssignment, RoleScope, Roles};
 
-pub(crate) fn check(database: &Database, context: &Context, op: &Op) -> Result<()> {
-    match &context.access {
+/// What the caller's credentials allow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Access {
+    #[default]
+    ReadWrite,
+    ReadOnly,
+    /// What a resource token opens.
+    Grant(Arc<Grant>),
+    /// What the roles of a principal allow.
+    Roles(Arc<Roles>),
+}
+
+/// The contents of a resource token: a permission as it was when the token was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    pub permission: PermissionRid,
+    pub mode: PermissionMode,
+    pub target: Target,
+}
+
+/// Finds the id and partition key of the item that a path means.
+pub(crate) type FindItem<'a> = &'a dyn Fn(&ItemPath) -> Result<(String, PartitionKey)>;
+
+pub(crate) fn check(
+    catalog: &CatalogStore,
+    access: &Access,
+    op: &Op,
+    find_item: FindItem<'_>,
+) -> Result<()> {
+    match access {
         Access::ReadWrite => Ok(()),
-        Access::Grant(granted) => grant::check(database, granted, context, op),
-        Access::Roles(given) => roles::check(database, given, op),
+        Access::Grant(granted) => grant::check(catalog, granted, op, find_item),
+        Access::Roles(given) => roles::check(catalog, given, op),
         Access::ReadOnly if reads(op) => Ok(()),
         Access::ReadOnly => Err(Error::forbidden(
             "The input authorization token can't serve the request: a read-only key cannot write. \
@@ -32,10 +60,10 @@ pub(crate) fn check(database: &Database, context: &Context, op: &Op) -> Result<(
 
 /// Are these credentials good for anything still? A resource token is not once its permission is
 /// gone.
-pub(crate) fn check_standing(database: &Database, access: &Access) -> Result<()> {
+pub(crate) fn check_standing(catalog: &CatalogStore, access: &Access) -> Result<()> {
     match access {
         Access::ReadWrite | Access::ReadOnly => Ok(()),
-        Access::Grant(granted) => grant::standing(database, granted).map(|_| ()),
+        Access::Grant(granted) => grant::standing(catalog, granted).map(|_| ()),
         Access::Roles(given) => roles::standing(given),
     }
 }

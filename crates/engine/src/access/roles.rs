@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use partita_model::{Error, ErrorKind, Result};
 
-use crate::database::Database;
+use crate::catalog::CatalogStore;
 use crate::op::{BatchAction, BatchOperation, ContainerPath, DatabasePath, EncryptionKeyOp, Op};
 
 /// What the roles of one principal allow.
@@ -208,7 +208,7 @@ fn of_member(operation: &BatchOperation) -> Option<DataAction> {
 }
 
 /// May the principal do this?
-pub(super) fn check(database: &Database, roles: &Roles, op: &Op) -> Result<()> {
+pub(super) fn check(catalog: &CatalogStore, roles: &Roles, op: &Op) -> Result<()> {
     let Some(needed) = needed(op) else {
         return Err(Error::new(
             ErrorKind::NotForRoles,
@@ -216,7 +216,7 @@ pub(super) fn check(database: &Database, roles: &Roles, op: &Op) -> Result<()> {
              plane. Use one of the account's keys.",
         ));
     };
-    let place = Named::of(database, needed.place);
+    let place = Named::of(catalog, needed.place);
     // A batch without a single operation still tells about its container.
     let least = needed.actions.is_empty().then_some(DataAction::ReadMetadata);
     let missing = needed
@@ -261,8 +261,8 @@ enum Named {
 }
 
 impl Named {
-    fn of(database: &Database, place: Place<'_>) -> Named {
-        let catalog = database.catalog.current();
+    fn of(catalog: &CatalogStore, place: Place<'_>) -> Named {
+        let catalog = catalog.current();
         match place {
             Place::Account => Named::Account,
             Place::Database(path) => {

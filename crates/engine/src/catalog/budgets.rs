@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_model::{OfferRid, Throughput};
 
-use super::budget::Budget;
-use crate::catalog::{Catalog, Container, Offer};
+use super::{Catalog, Container, Offer};
+use crate::throughput::Budget;
 
 /// The budgets that containers share.
 #[derive(Debug, Default)]

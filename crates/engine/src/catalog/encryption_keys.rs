@@ -19,7 +19,7 @@ use super::resolve::absent;
 use super::store::ENCRYPTION_KEY;
 use super::value::{number, with_system};
 use super::{AddressedBy, Catalog, Database};
-use crate::op::EncryptionKeyPath;
+use crate::path::EncryptionKeyPath;
 
 /// A client encryption key of a database.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,10 +9,9 @@ use partita_model::{
 };
 use partita_storage::PartitionId;
 
-use super::{FormerRanges, KnownShapes, RidSource};
-use crate::changes::Bell;
+use super::FormerRanges;
 use crate::index::{IndexedComputed, ServedPolicy, Terms};
-use crate::moves::Growth;
+use crate::live::{Bell, Growth, KnownShapes, RidSource};
 use crate::throughput::Meter;
 
 /// A database: a name for a set of containers.

@@ -37,8 +37,7 @@ use partita_storage::{
 
 use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
-use super::{Catalog, Container, DefaultThroughput, codec, encryption_keys, scripts};
-use crate::throughput::Budgets;
+use super::{Budgets, Catalog, Container, DefaultThroughput, codec, encryption_keys, scripts};
 
 /// The partition that holds the catalog.
 pub(crate) const CATALOG: PartitionId = PartitionId(0);

@@ -3,7 +3,14 @@
 use partita_model::{Etag, Number, Object, Throughput, ThroughputBucket, Value};
 
 use super::{Container, Database, Offer};
-use crate::op::KeyRequired;
+
+/// Must a new container name its partition key? Clients for whom it need not know no system keys:
+/// they are shown none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRequired {
+    Yes,
+    No,
+}
 
 impl Database {
     /// The database as JSON, system properties included.

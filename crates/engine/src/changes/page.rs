@@ -14,13 +14,14 @@ use super::beyond_retention;
 use super::position::Piece;
 use super::sieve::{Passed, Sieve};
 use crate::catalog::Container;
-use crate::database::{ChangeFeedSettings, Database};
+use crate::context::Supervision;
+use crate::core::Core;
 use crate::feed::{self, Change, Kind};
 use crate::keys::{self, ItemKey};
 use crate::memory;
 use crate::op::{ChangedItem, ChangesMode, ChangesRequest, ItemBody, VersionChange};
 use crate::record::ItemRecord;
-use crate::supervision::Supervision;
+use crate::settings::ChangeFeedSettings;
 
 /// One read of the feed.
 const CHUNK: ScanLimit = ScanLimit { entries_max: 256, bytes_max: 1 << 20 };
@@ -102,22 +103,22 @@ impl<'a> Part<'a> {
 
 impl<'a> Page<'a> {
     pub(super) fn new(
-        database: &'a Database,
+        core: &'a Core,
         request: &ChangesRequest,
         (sieve, supervision): (Option<&'a Sieve>, &'a Supervision),
         memory: &MemoryShare,
     ) -> Page<'a> {
-        let settings = &database.settings.change_feed;
+        let settings = &core.settings.change_feed;
         Page {
-            clock: &*database.clock,
+            clock: &*core.clock,
             mode: request.mode,
             settings,
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
             since: request.since,
             sieve,
             supervision,
-            now_seconds: database.now_seconds(),
-            started_nanos: database.clock.monotonic_nanos(),
+            now_seconds: core.now_seconds(),
+            started_nanos: core.clock.monotonic_nanos(),
             looked_at: 0,
             changes: Vec::new(),
             bytes: 0,

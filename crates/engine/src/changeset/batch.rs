@@ -14,45 +14,45 @@ use partita_model::{
 };
 use partita_storage::{Batch, Entry, Snapshot, Space};
 
-use super::committed::Effects;
-use super::{Current, Place};
-use crate::catalog::{Container, Partition, RidClaim};
+use super::{Effects, ItemPlace, StoredItem};
+use crate::catalog::{Container, Partition};
 use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
+use crate::live::RidClaim;
 use crate::memory;
 use crate::record::ItemRecord;
 
 /// The way of an item from what is stored to what shall be.
 #[derive(Clone, Copy)]
-pub(super) struct Transition<'a> {
+pub(crate) struct Transition<'a> {
     /// Where the item is.
-    pub(super) from: &'a Place,
+    pub(crate) from: &'a ItemPlace,
     /// Where it will be: the same place, or that of another id under the same partition key.
-    pub(super) to: &'a Place,
+    pub(crate) to: &'a ItemPlace,
     /// The stored version, also an expired one.
-    pub(super) old: Option<&'a Current>,
+    pub(crate) old: Option<&'a StoredItem>,
     /// None: the item goes.
-    pub(super) new: Option<&'a ItemRecord>,
+    pub(crate) new: Option<&'a ItemRecord>,
     /// Does the feed keep all versions of the container's items?
-    pub(super) keeps_all: bool,
+    pub(crate) keeps_all: bool,
     /// What the new version's index entries are limited by.
-    pub(super) memory: Option<&'a MemoryBudget>,
+    pub(crate) memory: Option<&'a MemoryBudget>,
 }
 
 /// What a batch amounts to, for its price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Versions of the item that come or go.
-    pub(super) versions: u64,
-    pub(super) bytes: u64,
-    pub(super) index_entries: u64,
+    pub(crate) versions: u64,
+    pub(crate) bytes: u64,
+    pub(crate) index_entries: u64,
     /// By how many bytes the logical partition grows or shrinks.
-    pub(super) grown: i64,
+    pub(crate) grown: i64,
 }
 
 impl Counts {
-    pub(super) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         Usage {
             writes: self.versions,
             written_bytes: self.bytes,
@@ -63,7 +63,7 @@ impl Counts {
 }
 
 /// The batch of a transition.
-pub(super) fn build(
+pub(crate) fn build(
     way: Transition<'_>,
     view: &dyn Snapshot,
     now_seconds: u64,
@@ -220,14 +220,15 @@ impl Transition<'_> {
         let ts = Some(self.new.map_or(now, |record| record.ts));
         let keeps_all = self.keeps_all;
         let mut position = 0;
-        let mut log = |kind, place: &Place, old: Option<&Current>, new: Option<&ItemRecord>| {
-            let expired = kind == Kind::Delete && old.is_some_and(|current| !current.live);
-            let versions = keeps_all.then(|| versions(old, new, expired));
-            let item_key = &place.item_key;
-            let change = feed::Change { kind, ts, expired, item_key, versions };
-            batch.log(feed::ordinal(position), change.encode());
-            position += 1;
-        };
+        let mut log =
+            |kind, place: &ItemPlace, old: Option<&StoredItem>, new: Option<&ItemRecord>| {
+                let expired = kind == Kind::Delete && old.is_some_and(|current| !current.live);
+                let versions = keeps_all.then(|| versions(old, new, expired));
+                let item_key = &place.item_key;
+                let change = feed::Change { kind, ts, expired, item_key, versions };
+                batch.log(feed::ordinal(position), change.encode());
+                position += 1;
+            };
         match (self.old, self.new) {
             (Some(old), Some(new)) if old.live && !self.moves() => {
                 log(Kind::Replace, self.to, Some(old), Some(new));
@@ -248,7 +249,7 @@ impl Transition<'_> {
 /// What the feed keeps of an item where it keeps all versions: what it was is told only of items
 /// that somebody deleted.
 fn versions<'a>(
-    old: Option<&'a Current>,
+    old: Option<&'a StoredItem>,
     new: Option<&'a ItemRecord>,
     expired: bool,
 ) -> Versions<'a> {
@@ -271,8 +272,8 @@ pub(crate) fn removal_of_expired(
     let components = container.definition.partition_key.paths.len();
     let key = keys::parse_item(&stored.key, components)
         .ok_or_else(|| Error::corrupt("the key of an expired item is damaged"))?;
-    let place = Place::new(Arc::clone(container), key.key, key.id);
-    let old = Current { record, lsn: stored.record.lsn, live: false };
+    let place = ItemPlace::new(Arc::clone(container), key.key, key.id);
+    let old = StoredItem { record, lsn: stored.record.lsn, live: false };
     let way = Transition {
         from: &place,
         to: &place,
@@ -293,7 +294,7 @@ fn taken() -> Error {
 }
 
 /// What an item counts for.
-fn size(place: &Place, record: &ItemRecord) -> i64 {
+fn size(place: &ItemPlace, record: &ItemRecord) -> i64 {
     i64::try_from(place.item_key.len() + record.body.len()).unwrap_or(i64::MAX)
 }
 
@@ -453,7 +454,7 @@ pub(crate) fn derived(
 
 /// The LSN of the item that claims a unique key, if that has outlived its time.
 fn abandoned(
-    place: &Place,
+    place: &ItemPlace,
     view: &dyn Snapshot,
     owner: &[u8],
     now_seconds: u64,

@@ -1,17 +1,19 @@
 //! What travels with every operation: who asks, and what they have seen.
 
+mod supervision;
+mod tally;
+
 use std::sync::Arc;
 
-use partita_model::{
-    Charge, Consistency, ContainerRid, MemoryShare, PermissionRid, Reservation, Usage,
-};
+use partita_model::{Charge, Consistency, ContainerRid, MemoryShare, Reservation, Usage};
 use partita_storage::PartitionId;
 
-use crate::access::Roles;
-use crate::catalog::{Container, PermissionMode, Target};
+pub(crate) use self::supervision::Supervision;
+pub use self::supervision::Supervisor;
+pub(crate) use self::tally::{Spent, Tally};
+use crate::access::Access;
+use crate::catalog::Container;
 use crate::op::Served;
-use crate::query::Tally;
-use crate::supervision::Supervisor;
 use crate::throughput::Demand;
 
 /// The circumstances of one operation, filled in by the door.
@@ -33,26 +35,6 @@ pub struct Context {
     pub query_millis_max: Option<u64>,
     /// Who may end it early, or have it wait. None: nobody.
     pub supervisor: Option<Arc<dyn Supervisor>>,
-}
-
-/// What the caller's credentials allow.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Access {
-    #[default]
-    ReadWrite,
-    ReadOnly,
-    /// What a resource token opens.
-    Grant(Arc<Grant>),
-    /// What the roles of a principal allow.
-    Roles(Arc<Roles>),
-}
-
-/// The contents of a resource token: a permission as it was when the token was made.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Grant {
-    pub permission: PermissionRid,
-    pub mode: PermissionMode,
-    pub target: Target,
 }
 
 /// An operation under way: its context, what it has used, and what its reply must tell even if it

@@ -28,7 +28,7 @@ impl Tally {
     }
 
     /// Adds what a leaf did.
-    pub(super) fn add(&self, range_id: u32, usage: &Usage, owed_cents: u64) {
+    pub(crate) fn add(&self, range_id: u32, usage: &Usage, owed_cents: u64) {
         let mut all = self.lock();
         match all.iter_mut().find(|spent| spent.range_id == range_id) {
             Some(spent) => {

@@ -6,34 +6,27 @@
 //! partitions can be near it. Writers that pass the check at the same time may together exceed the
 //! limit by what they write.
 
-use partita_model::{Epk, Error, ErrorKind, PartitionKey, Result, limits};
+use partita_model::{Error, ErrorKind, Result, limits};
 use partita_storage::{Snapshot, Space, counter};
 
-use crate::catalog::{Container, Partition};
-use crate::database::Database;
+use super::Core;
+use crate::catalog::Container;
+use crate::changeset::ItemPlace;
 use crate::keys::{self, Total};
 
 /// From this share of its limit on a logical partition is watched, in percent.
 const WATCHED_PERCENT: u64 = 80;
 
-/// The logical partition that a write belongs to.
-#[derive(Clone, Copy)]
-pub(crate) struct Home<'a> {
-    pub(crate) container: &'a Container,
-    pub(crate) partition: &'a Partition,
-    pub(crate) epk: &'a Epk,
-    pub(crate) key: &'a PartitionKey,
-}
-
-impl Database {
+impl Core {
     /// Refuses a write by which a logical partition would grow too large.
     pub(crate) fn check_quota(
         &self,
-        home: Home<'_>,
+        place: &ItemPlace,
         view: &dyn Snapshot,
         grows_by: i64,
     ) -> Result<()> {
-        let Home { container, partition, epk, key } = home;
+        let ItemPlace { container, epk, key, .. } = place;
+        let partition = place.partition();
         let bytes_max = self.logical_bytes_max(container);
         let watched = bytes_max / 100 * WATCHED_PERCENT;
         let total = || -> Result<i64> {

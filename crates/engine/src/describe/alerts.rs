@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use partita_model::{ContainerRid, PartitionKeyHeader};
 use partita_storage::{DiskLevel, PartitionId};
 
+use super::Reports;
 use crate::catalog::{Catalog, Container, Partition};
-use crate::database::Database;
 
 /// A logical partition is reported from this share of its limit on …
 const LARGE: f64 = 0.8;
@@ -94,11 +94,11 @@ struct Seen {
     reported: bool,
 }
 
-impl Database {
+impl Reports {
     /// Looks at all partitions, from memory as far as possible. Answers what is new since the last
     /// look.
-    pub fn watch(&self, watch: &mut Watch) -> Vec<Alert> {
-        let catalog = self.catalog.current();
+    pub(crate) fn watch(&self, watch: &mut Watch) -> Vec<Alert> {
+        let catalog = self.core.catalog.current();
         let mut alerts: Vec<Alert> = self.watch_disk(watch).into_iter().collect();
         for container in catalog.all_containers() {
             for partition in &container.partitions {
@@ -112,7 +112,7 @@ impl Database {
 
     /// Raised when the disk gets worse by a level. It was told in the log when it got better.
     fn watch_disk(&self, watch: &mut Watch) -> Option<Alert> {
-        let disk = self.store.disk()?;
+        let disk = self.core.store.disk()?;
         let before = std::mem::replace(&mut watch.disk, disk.level);
         if disk.level <= before {
             return None;
@@ -147,7 +147,7 @@ impl Database {
         container: &Container,
         partition: &Partition,
     ) -> Option<Alert> {
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let meter = &partition.meter;
         let (served, refused) = (meter.requests(), meter.throttled());
         let begin =
@@ -186,7 +186,7 @@ impl Database {
         partition: &Partition,
         alerts: &mut Vec<Alert>,
     ) {
-        let bytes_max = self.logical_bytes_max(container).max(1);
+        let bytes_max = self.core.logical_bytes_max(container).max(1);
         for large in partition.meter.large_keys() {
             let known = (container.rid, large.key.clone());
             // What the meter noted may have been deleted since.
@@ -211,7 +211,7 @@ impl Database {
     fn share_of_limit(&self, container: &Container, key: &str) -> Option<f64> {
         let header = PartitionKeyHeader::parse(key).ok()?;
         let stored = self.stored_under(container, &header).ok()?;
-        Some(stored.bytes as f64 / self.logical_bytes_max(container).max(1) as f64)
+        Some(stored.bytes as f64 / self.core.logical_bytes_max(container).max(1) as f64)
     }
 
     /// Forgets what is gone, and what has become clearly better.

@@ -5,7 +5,7 @@
 
 use partita_model::Result;
 
-use crate::database::Database;
+use super::Reports;
 use crate::op::{Moving, PartitionFigures};
 
 /// A partition and where it belongs.
@@ -20,16 +20,16 @@ pub struct PartitionMetrics {
     pub moving: Option<Moving>,
 }
 
-impl Database {
+impl Reports {
     /// What every partition holds, as far as it can be read: one that goes away meanwhile, with its
     /// container or by a split, is left out.
-    pub fn partition_metrics(&self) -> Vec<PartitionMetrics> {
-        let catalog = self.catalog.current();
+    pub(crate) fn partition_metrics(&self) -> Vec<PartitionMetrics> {
+        let catalog = self.core.catalog.current();
         let mut all = Vec::new();
         for container in catalog.all_containers() {
             for partition in &container.partitions {
                 let read = || -> Result<PartitionFigures> {
-                    self.figures(partition, &*self.store.snapshot(partition.id)?)
+                    self.figures(partition, &*self.core.store.snapshot(partition.id)?)
                 };
                 let Ok(figures) = read() else { continue };
                 all.push(PartitionMetrics {

@@ -21,11 +21,11 @@ use crate::keys;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FeedMark {
     /// The horizon where it is lowest.
-    pub(super) everywhere: Lsn,
+    pub(crate) everywhere: Lsn,
     /// Where the last walk ended.
-    pub(super) walked: Lsn,
+    pub(crate) walked: Lsn,
     /// The records that it left.
-    pub(super) kept: u64,
+    pub(crate) kept: u64,
     /// Of a partition that was merged, until a walk is beyond that.
     lines: Option<Lines>,
 }
@@ -63,12 +63,12 @@ impl FeedMark {
     }
 
     /// Where a walk over what is old enough begins.
-    pub(super) fn aged(&self) -> Lsn {
+    pub(crate) fn aged(&self) -> Lsn {
         self.lines.as_ref().map_or(self.everywhere, |lines| lines.aged)
     }
 
     /// Something of a commit is missing from now on, of items with these keys.
-    pub(super) fn miss<'k>(&mut self, lsn: Lsn, item_keys: impl Iterator<Item = &'k [u8]>) {
+    pub(crate) fn miss<'k>(&mut self, lsn: Lsn, item_keys: impl Iterator<Item = &'k [u8]>) {
         self.leave_lines(lsn);
         let Some(lines) = &mut self.lines else {
             self.everywhere = self.everywhere.max(lsn);
@@ -84,7 +84,7 @@ impl FeedMark {
     }
 
     /// All records up to this one are so old that nobody may ask for their versions.
-    pub(super) fn age(&mut self, lsn: Lsn) {
+    pub(crate) fn age(&mut self, lsn: Lsn) {
         self.leave_lines(lsn);
         match &mut self.lines {
             Some(lines) => lines.aged = lines.aged.max(lsn),

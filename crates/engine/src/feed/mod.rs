@@ -21,7 +21,11 @@
 //!
 //! `changes/` reads the feed for clients; `maintenance/trim.rs` removes what nobody can ask for.
 
+mod mark;
+
 use partita_model::{Error, Lsn, Result};
+
+pub(crate) use self::mark::FeedMark;
 
 const TIMED: u8 = 0x10;
 const WITH_VERSIONS: u8 = 0x20;

@@ -40,7 +40,6 @@ mod shape;
 mod terms;
 #[cfg(test)]
 mod tests;
-mod value;
 
 use std::ops::Range;
 
@@ -48,7 +47,7 @@ use bytes::Bytes;
 use partita_model::{Document, IndexStep, IndexingMode, IndexingPolicy, Node, Step};
 use partita_model::{keycode, murmur3_128};
 
-pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, put_column};
+pub(crate) use composite::{columns_of, composite_id};
 pub(crate) use computed::IndexedComputed;
 pub(crate) use left_out::has_all_items;
 pub(crate) use pointers::{KeyList, NumberHasher, Pointers, piece_range};
@@ -56,18 +55,17 @@ pub(crate) use rid_set::RidSet;
 pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
 pub(crate) use terms::Terms;
-pub(crate) use terms::string_bytes_max;
-pub(crate) use value::{ARRAY, EntryValue, fit, is_cut};
 
+pub(crate) use crate::entry_value::{
+    ARRAY, COLUMN_STRING_BYTES_MAX, EntryValue, fit, is_cut, put_column, string_bytes_max,
+};
+use crate::entry_value::{PATH_HASHED, PATH_HASHED_LONG, STEP_END_LONG};
 use crate::keys;
 use crate::memory::CHANGE_BYTES;
 
-const STEP_END_LONG: u8 = 0x00;
 const STEP_MEMBER: u8 = 0x01;
 const STEP_ELEMENT: u8 = 0x02;
-const PATH_HASHED_LONG: u8 = 0x03;
 const STEP_END: u8 = 0x04;
-const PATH_HASHED: u8 = 0x05;
 
 /// A longer path is replaced by its hash: names have no limit of their own, keys have.
 const PATH_BYTES_MAX: usize = 1_024;

@@ -2,11 +2,11 @@
 
 use partita_model::{PartitionKey, Result};
 
+use super::Items;
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::ItemPath;
 
-impl Database {
+impl Items {
     /// The id and partition key that a path means. A resource id is looked up, so the answer is the
     /// item that the operation itself would find.
     pub(crate) fn addressed_item(

@@ -26,6 +26,8 @@
 //!
 //! The catalog partition has its own families, see `catalog/store.rs`.
 
+mod totals;
+
 use std::borrow::Cow;
 use std::ops::Bound;
 
@@ -33,7 +35,10 @@ use partita_model::keycode::{self, Reader};
 use partita_model::{Epk, EpkRange, Error, Lsn, PartitionKey, Result};
 use partita_storage::KeyRange;
 
-use crate::index::{self, EntryValue};
+pub(crate) use self::totals::stored_total;
+use crate::entry_value::{
+    COLUMN_STRING_BYTES_MAX, EntryValue, fit, is_cut, put_column, string_bytes_max,
+};
 
 const TERM: u8 = 0x01;
 const RID: u8 = 0x02;
@@ -150,13 +155,13 @@ pub(crate) fn put_term_prefix(out: &mut Vec<u8>, path: &[u8]) {
 }
 
 /// The terms of one path whose values lie between two sort keys. The range may hold more: entries
-/// whose values were cut belong to it if they could (`index::is_cut`).
+/// whose values were cut belong to it if they could (`entry_value::is_cut`).
 pub(crate) fn term_range(path: &[u8], low: Bound<&[u8]>, high: Bound<&[u8]>) -> KeyRange {
     let mut prefix = Vec::with_capacity(path.len() + 1);
     put_term_prefix(&mut prefix, path);
     let bound = |value| {
-        let fitted = index::fit(value, index::string_bytes_max(path));
-        ([&prefix[..], &fitted].concat(), index::is_cut(&fitted))
+        let fitted = fit(value, string_bytes_max(path));
+        ([&prefix[..], &fitted].concat(), is_cut(&fitted))
     };
     between(&prefix, low.map(bound), high.map(bound))
 }
@@ -239,7 +244,7 @@ pub(crate) fn shapes() -> KeyRange {
 }
 
 /// What all keys of a composite index begin with: `id` is `index::composite_id`. Columns follow
-/// (`index::put_column`).
+/// (`entry_value::put_column`).
 pub(crate) fn composite_prefix(id: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     out.push(COMPOSITE);
@@ -259,8 +264,8 @@ pub(crate) fn composite_range(
 ) -> KeyRange {
     let bound = |value: &[u8]| {
         let mut out = prefix.to_vec();
-        index::put_column(&mut out, value, descending);
-        (out, index::is_cut(&index::fit(value, index::COLUMN_STRING_BYTES_MAX)))
+        put_column(&mut out, value, descending);
+        (out, is_cut(&fit(value, COLUMN_STRING_BYTES_MAX)))
     };
     let (low, high) = (low.map(bound), high.map(bound));
     if descending { between(prefix, high, low) } else { between(prefix, low, high) }

@@ -93,7 +93,7 @@ struct Heard {
 
 impl NextChange {
     /// Listens to one more bell from here on: to be called before the partition is read.
-    pub(super) fn listen(&mut self, bell: &Arc<Bell>) {
+    pub(crate) fn listen(&mut self, bell: &Arc<Bell>) {
         let rings = bell.rings.load(Ordering::SeqCst);
         self.heard.push(Heard { bell: Arc::downgrade(bell), rings, number: None });
     }

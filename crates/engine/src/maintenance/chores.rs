@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use partita_model::{ContainerRid, ErrorKind, Result};
 use partita_storage::PartitionId;
 
+use super::Maintainer;
 use super::expire::Sweep;
 use super::trim::Trim;
-use super::{Maintenance, MaintenanceBudget};
 use crate::catalog::Container;
-use crate::database::Database;
+use crate::step::{Maintenance, MaintenanceBudget};
 
 /// So often is looked for something to do.
 const LOOK_NANOS: u64 = 5_000_000_000;
@@ -95,16 +95,16 @@ impl Chores {
     }
 }
 
-impl Database {
+impl Maintainer {
     /// Takes a step of a chore, or looks for some.
     pub(super) async fn tidy_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         match self.jobs.chores.with(|state| state.next(now)) {
             Next::Nothing => Ok(Maintenance::Idle),
             Next::Rest => Ok(Maintenance::Blocked),
             Next::Step(chore) => self.step(chore, budget).await,
             Next::Look => {
-                if let Err(error) = self.store.free_dropped() {
+                if let Err(error) = self.core.store.free_dropped() {
                     tracing::warn!(%error, "the space of dropped partitions is not given back");
                 }
                 let found = self.look_for_chores(now)?;
@@ -116,7 +116,7 @@ impl Database {
     }
 
     fn look_for_chores(&self, now: u64) -> Result<Vec<Chore>> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let mut found = Vec::new();
         for container in catalog.all_containers().filter(|container| container.moves.is_empty()) {
             for partition in &container.partitions {
@@ -150,14 +150,14 @@ impl Database {
         };
         let partition = container.partitions.iter().find(|known| known.id == chore.partition);
         let Some(partition) = partition else { return Ok(Maintenance::Busy) };
-        let began = self.clock.monotonic_nanos();
+        let began = self.core.clock.monotonic_nanos();
         let through = match &mut chore.what {
             // Found again when there is room.
-            What::Trim(_) if self.store.is_full() => return Ok(Maintenance::Busy),
+            What::Trim(_) if self.core.store.is_full() => return Ok(Maintenance::Busy),
             What::Trim(trim) => self.trim_some(&container, partition, trim, budget).await,
             What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget).await,
         };
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let took = now.saturating_sub(began);
         self.jobs.chores.with(|state| state.rests_until_nanos = now + took * STEP_PAUSE);
         match through {
@@ -170,6 +170,6 @@ impl Database {
 
     /// A container that is still there and whose partitions stay where they are.
     fn tidy_container(&self, rid: ContainerRid) -> Option<Arc<Container>> {
-        self.container_by_rid(rid).filter(|container| container.moves.is_empty())
+        self.core.container_by_rid(rid).filter(|container| container.moves.is_empty())
     }
 }

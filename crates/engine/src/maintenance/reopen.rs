@@ -25,8 +25,8 @@ use std::time::Duration;
 use partita_model::Result;
 use partita_storage::StorageError;
 
-use crate::database::Database;
-use crate::maintenance::Maintenance;
+use super::Maintainer;
+use crate::step::Maintenance;
 
 /// The pause after a failed attempt; each further one is twice as long, up to the second number.
 const PAUSE_NANOS: u64 = 1_000_000_000;
@@ -57,10 +57,10 @@ impl Reopening {
     }
 }
 
-impl Database {
+impl Maintainer {
     /// Tries to open a store that stopped, if it is time for that.
     pub(crate) fn reopen_store(&self) -> Maintenance {
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let mut attempts = self.reopening.attempts();
         if attempts.is_given_up {
             return Maintenance::Idle;
@@ -68,14 +68,14 @@ impl Database {
         if now < attempts.next_nanos {
             return Maintenance::Resting(Duration::from_nanos(attempts.next_nanos - now));
         }
-        match self.store.reopen() {
+        match self.core.store.reopen() {
             Ok(()) => {}
             Err(error) => return attempts.note(error, now),
         }
         match self.learn_what_became() {
             Ok(()) => {
                 *attempts = Attempts::default();
-                self.store.resume();
+                self.core.store.resume();
                 self.moves.ask_for_a_look();
                 tracing::info!("the database goes on");
                 Maintenance::Busy
@@ -87,20 +87,20 @@ impl Database {
 
     /// Reads the catalog again, and keeps operations under way from what it does not name any more.
     fn learn_what_became(&self) -> Result<()> {
-        for unknown in self.catalog.reload()? {
+        for unknown in self.core.catalog.reload()? {
             // Noted first: a second attempt is not told of them again.
             match unknown.epoch {
                 Some(epoch) => self.moves.retire(unknown.container, epoch, unknown.ids),
-                None => self.let_go(&unknown.ids),
+                None => self.core.let_go(&unknown.ids),
             }
         }
         for id in self.moves.retired_ids() {
-            match self.store.seal(id) {
+            match self.core.store.seal(id) {
                 Ok(_) | Err(StorageError::PartitionGone(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let partitions = catalog.all_containers().flat_map(|container| &container.partitions);
         partitions.for_each(|partition| partition.meter.forget_bytes());
         Ok(())

@@ -20,13 +20,14 @@ use std::ops::Bound;
 use partita_model::{EpkRange, Error, Lsn, Result};
 use partita_storage::{Batch, Direction, KeyRange, Record, ScanLimit, Snapshot, Space};
 
+use super::Moves;
 use crate::catalog::{Container, Move, Partition};
-use crate::database::Database;
+use crate::changeset::Arrivals;
 use crate::feed;
-use crate::item::Arrivals;
+use crate::feed::FeedMark;
 use crate::keys;
-use crate::maintenance::{FeedMark, MaintenanceBudget};
 use crate::record::ItemRecord;
+use crate::step::MaintenanceBudget;
 
 /// Records of the feed are small: more of them make a chunk.
 const FEED_RECORDS_PER_ITEM: usize = 8;
@@ -145,7 +146,7 @@ struct Views {
     target: Box<dyn Snapshot>,
 }
 
-impl Database {
+impl Moves {
     /// Brings the next chunk over.
     pub(super) async fn copy_some(
         &self,
@@ -153,10 +154,10 @@ impl Database {
         stream: &Stream<'_>,
         budget: &MaintenanceBudget,
     ) -> Result<Reached> {
-        let source = self.store.snapshot(stream.source.id)?;
-        let target = self.store.snapshot(stream.target.id)?;
+        let source = self.core.store.snapshot(stream.source.id)?;
+        let target = self.core.store.snapshot(stream.target.id)?;
         // Taken after the view, so that it knows every policy that an item in it was written under.
-        let container = self.container_by_rid(known.rid);
+        let container = self.core.container_by_rid(known.rid);
         let container = container.ok_or_else(|| Error::retry_with("the container was deleted"))?;
         let key = keys::move_cursor(stream.source.range_id);
         let mut cursor = match target.get(Space::Meta, &key)? {
@@ -184,14 +185,14 @@ impl Database {
         }
         if cursor != before || !batch.writes.is_empty() {
             batch.put(Space::Meta, key, cursor.encode());
-            self.store.submit(stream.target.id, batch).await?;
+            self.core.store.submit(stream.target.id, batch).await?;
         }
         Ok(reached)
     }
 
     /// Is it worth to follow on, or does the source change as fast as it is followed?
     fn follow(&self, stream: &Stream<'_>, at: Lsn, end: Lsn) -> Reached {
-        let mut rounds = self.moves.rounds();
+        let mut rounds = self.rounds();
         let key = (stream.source.id, stream.target.id);
         match Round::after(rounds.get(&key).copied(), at, end) {
             Some(round) => {
@@ -215,17 +216,17 @@ impl Database {
     ) -> Result<()> {
         let mut batch = Batch { lsn_min: Some(above.next()), ..Batch::new() };
         feeds.put(&mut batch);
-        self.store.submit(target.id, batch).await?;
+        self.core.store.submit(target.id, batch).await?;
         Ok(())
     }
 
     /// Forgets how far the streams were. What is left of it after a crash disturbs nobody.
     pub(super) async fn forget_cursors(&self, streams: &[Stream<'_>]) {
         for stream in streams {
-            self.moves.rounds().remove(&(stream.source.id, stream.target.id));
+            self.rounds().remove(&(stream.source.id, stream.target.id));
             let mut batch = Batch::new();
             batch.delete(Space::Meta, keys::move_cursor(stream.source.range_id));
-            if let Err(error) = self.store.submit(stream.target.id, batch).await {
+            if let Err(error) = self.core.store.submit(stream.target.id, batch).await {
                 tracing::warn!(%error, "the cursor of a move is left over");
             }
         }

@@ -31,7 +31,7 @@ pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, 
 pub use changes::{
     ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, VersionChange,
 };
-pub use encryption_keys::{EncryptionKeyOp, EncryptionKeyPath};
+pub use encryption_keys::EncryptionKeyOp;
 pub use import::{Existing, Import, ImportIds, ImportTarget};
 pub use partitions::{
     HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, PartitionDescription,
@@ -40,24 +40,18 @@ pub use partitions::{
 pub use query::{
     IndexUse, LeafReport, PlanHint, PlanQueryRequest, QueryReport, QueryRequest, Serving, TieOrder,
 };
-pub use scripts::{ProcedureCall, ScriptOp, ScriptPath, TriggerNames};
-pub use users::{PermissionOp, PermissionPath, UserOp, UserPath};
+pub use scripts::{ProcedureCall, ScriptOp, TriggerNames};
+pub use users::{PermissionOp, UserOp};
 
+pub use crate::catalog::KeyRequired;
 use crate::catalog::{
     Container, Database as DatabaseResource, EncryptionKey, Offer, Permission, StoredScript, User,
 };
-pub use crate::changes::NextChange;
-
-/// A database by name or resource id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DatabasePath(pub String);
-
-/// A container by names or resource ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerPath {
-    pub database: String,
-    pub container: String,
-}
+pub use crate::live::NextChange;
+pub use crate::path::{
+    ContainerPath, DatabasePath, EncryptionKeyPath, PermissionPath, ScriptPath, UserPath,
+};
+pub use crate::record::Indexing;
 
 /// A condition on the ETag of what is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +102,11 @@ pub struct ItemPath {
     pub id: String,
     pub partition_key: Option<PartitionKeyHeader>,
 }
+
+/// What an error says whose condition did not hold: the service has two sentences for this, and
+/// clients look for either.
+pub(crate) const CONDITION_FAILED: &str = "Operation cannot be performed because one of the \
+    specified precondition is not met. One of the specified pre-condition is not met";
 
 /// An operation.
 #[derive(Debug)]
@@ -334,14 +333,6 @@ impl Op {
     }
 }
 
-/// Must a new container name its partition key? Clients for whom it need not know no system keys:
-/// they are shown none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRequired {
-    Yes,
-    No,
-}
-
 /// Where a partition is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitAt {
@@ -379,17 +370,6 @@ pub struct NewItem {
     /// None: derived from the body.
     pub partition_key: Option<PartitionKeyHeader>,
     pub indexing: Indexing,
-}
-
-/// What a write says of its item and the index. It is remembered, and changes nothing: every item
-/// is indexed as the container's policy has it, so that every query finds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Indexing {
-    /// Nothing: as the container's policy says.
-    #[default]
-    ByPolicy,
-    Include,
-    Exclude,
 }
 
 /// The answer to an [`Op`].

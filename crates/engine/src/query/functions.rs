@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use partita_model::{Clock, Error, Result, ScriptKind, Value};
 use partita_query::Functions;
 
-use super::blocking::Overruns;
+use super::Queries;
 use crate::catalog::Container;
-use crate::database::Database;
-use crate::script_runtime::Script;
-use crate::supervision::Supervision;
+use crate::context::Supervision;
+use crate::script_runtime::{Overruns, Script};
 
-impl Database {
+impl Queries {
     /// The functions of these names, ready to be called; None if a query calls none. That one is
     /// missing or blocked shows when it is called: a query that has no item to call it for does
     /// without.
@@ -25,8 +24,8 @@ impl Database {
         if names.is_empty() {
             return Ok(None);
         }
-        let runtime = self.script_runtime(ScriptKind::Function)?;
-        let catalog = self.catalog.current();
+        let runtime = self.core.script_runtime(ScriptKind::Function)?;
+        let catalog = self.core.catalog.current();
         let (mut scripts, mut refused) = (Vec::new(), Vec::new());
         for name in names {
             match catalog.script_by_name(container.rid, ScriptKind::Function, name) {
@@ -35,8 +34,8 @@ impl Database {
             }
         }
         let mut functions = runtime.functions(scripts.clone());
-        if self.settings.scripts.blocks {
-            let now_millis = self.clock.unix_millis();
+        if self.core.settings.scripts.blocks {
+            let now_millis = self.core.clock.unix_millis();
             for script in &scripts {
                 if let Err(error) = self.overruns.check(script, now_millis) {
                     refused.push((script.name.clone(), error));
@@ -46,7 +45,7 @@ impl Database {
                 functions,
                 scripts,
                 overruns: Arc::clone(&self.overruns),
-                clock: Arc::clone(&self.clock),
+                clock: Arc::clone(&self.core.clock),
                 overran: AtomicBool::new(false),
             });
         }

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use partita_model::{ContainerRid, Epk, Result, Value};
 
+use super::Queries;
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{ContainerPath, Outcome, QueryRequest, RecentQuery, Scope};
 
 const CONTAINERS_MAX: usize = 256;
@@ -144,7 +144,7 @@ fn shape_of(value: &Value) -> String {
     }
 }
 
-impl Database {
+impl Queries {
     /// The queries of a container that were asked lately.
     pub(crate) fn recent_queries(
         &self,
@@ -152,10 +152,10 @@ impl Database {
         path: &ContainerPath,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let container = self.item_container(work, path)?.container;
-        let catalog = self.catalog.current();
-        self.queries.retain(|rid| catalog.all_containers().any(|known| known.rid == rid));
-        Ok(Outcome::RecentQueries { queries: self.queries.of(container.rid) })
+        let container = self.core.item_container(work, path)?.container;
+        let catalog = self.core.catalog.current();
+        self.log.retain(|rid| catalog.all_containers().any(|known| known.rid == rid));
+        Ok(Outcome::RecentQueries { queries: self.log.of(container.rid) })
     }
 }
 

@@ -16,46 +16,20 @@
 
 use std::sync::Arc;
 
-use partita_model::{
-    EpkRange, Error, ErrorKind, KeyPart, PartitionKey, PartitionKeyHeader, Result, Usage,
-};
+use partita_model::{EpkRange, Error, ErrorKind, PartitionKey, Result, Usage};
 use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
 
-use super::Job;
 use super::cursor::Unit;
-use super::tally::Spent;
+use super::{Area, Job, Queries};
 use crate::catalog::{Container, Partition};
-use crate::context::Work;
-use crate::database::Database;
-use crate::item::scope_epks;
+use crate::context::{Spent, Work};
+use crate::core::Share;
 use crate::op::{QueryReport, QueryRequest, Scope, Serving};
 use crate::pricing;
-use crate::throughput::Share;
 
 /// Ranges that a filter names within one partition and that are asked for one by one. If there are
 /// more, the query looks at all from the first to the last.
 const RANGES_PER_PARTITION_MAX: usize = 64;
-
-/// The part of a container that a query is about.
-pub(crate) struct Area {
-    pub(crate) range: EpkRange,
-    /// The partition key, or the beginning of one, that all items must have.
-    pub(crate) only: Vec<KeyPart>,
-}
-
-/// The part that the request names.
-pub(crate) fn area(container: &Container, scope: &Scope) -> Result<Area> {
-    let Scope::PartitionKey(header) = scope else {
-        return Ok(Area { range: scope_epks(container, scope)?, only: Vec::new() });
-    };
-    let definition = &container.definition.partition_key;
-    // Clients without partition keys name the key of containers without one like this.
-    let only = match header.0.as_slice() {
-        [] if definition.system_key => vec![KeyPart::Undefined],
-        parts => parts.to_vec(),
-    };
-    Ok(Area { range: definition.range_of(&PartitionKeyHeader(only.clone()))?, only })
-}
 
 /// The units of work of a query over an area.
 pub(super) fn units(
@@ -167,7 +141,7 @@ impl Job<'_> {
     pub(super) fn admit_all(&self, work: &mut Work<'_>, units: &[Unit]) -> Result<()> {
         for unit in units {
             if let Some(partition) = self.container.partitions.get(unit.partition) {
-                self.database.admit_once(work, partition)?;
+                self.queries.core.admit_once(work, partition)?;
             }
         }
         Ok(())
@@ -188,7 +162,7 @@ impl Job<'_> {
 
     /// Charges the partitions. What the page costs in itself is for the first one.
     pub(super) fn settle(&self, work: &Work<'_>, report: &QueryReport) {
-        let consistency = self.database.consistency(work.context);
+        let consistency = self.queries.core.consistency(work.context);
         let mut shares: Vec<Share<'_>> = Vec::new();
         for leaf in &report.leaves {
             let usage = Usage { queries: u64::from(shares.is_empty()), ..leaf.usage() };
@@ -212,7 +186,7 @@ impl Job<'_> {
         let key = is_whole.then(|| PartitionKey(self.only.clone()));
         let key = key.map(|key| (definition.epk(&key), key));
         let key = key.as_ref().map(|(epk, key)| (epk, key));
-        self.database.settle_shares(work, report.charge, &shares, key);
+        self.queries.core.settle_shares(work, report.charge, &shares, key);
     }
 
     /// The first partition of the area that the request names.
@@ -221,7 +195,7 @@ impl Job<'_> {
     }
 }
 
-impl Database {
+impl Queries {
     /// A query that failed after it had begun costs what was done for it in each partition until
     /// then; what it costs in itself is for the one that was asked first. One that was not admitted
     /// costs nothing.
@@ -232,7 +206,7 @@ impl Database {
         }
         let Some(container) = &work.container else { return };
         let container = Arc::clone(container);
-        let consistency = self.consistency(work.context);
+        let consistency = self.core.consistency(work.context);
         let asked = work.admitted.first();
         let asked = container.partitions.iter().find(|partition| asked == Some(&partition.id));
         let weight = pricing::charge(&work.usage, consistency).0;
@@ -253,7 +227,7 @@ impl Database {
         }
         if !shares.is_empty() {
             let charge = pricing::charge(&work.usage, consistency);
-            self.settle_shares(work, charge, &shares, None);
+            self.core.settle_shares(work, charge, &shares, None);
         }
     }
 }

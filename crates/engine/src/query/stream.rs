@@ -23,12 +23,12 @@ use partita_query::Row;
 use partita_query::access::Access;
 
 use super::Job;
-use super::compact::Doubt;
 use super::cursor::{self, Cursor, Unit};
 use super::leaf::{End, is_of_one_value};
-use super::leaves::{Answer, Question, ask, ask_rows_at};
 use super::places::{self, LeafRow, Order, PlaceList, Position, SortPosition};
+use super::scheduler::leaves::{Answer, Question, ask, ask_rows_at};
 use super::token;
+use super::token::compact::Doubt;
 use crate::context::Work;
 use crate::op::{LeafReport, Serving};
 

@@ -8,12 +8,15 @@
 //! A run may be repeated: when another commit was faster, the engine begins anew with a new host.
 //! So a runtime must have no memory of its runs but what it compiled.
 
+mod overruns;
+
 use std::sync::Arc;
 
 use partita_model::{Result, Value};
 use partita_query::Functions;
 
-use crate::op::Indexing;
+pub(crate) use self::overruns::Overruns;
+use crate::record::Indexing;
 
 /// Runs scripts. Shared by all threads; one run stays on one thread.
 pub trait ScriptRuntime: Send + Sync {

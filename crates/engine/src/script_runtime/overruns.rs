@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use partita_model::{Error, ErrorKind, Result};
 
-use crate::script_runtime::Script;
+use super::Script;
 
 /// So many overruns...
 const OVERRUNS_MAX: usize = 3;

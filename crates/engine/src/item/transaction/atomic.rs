@@ -16,13 +16,15 @@ use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
 use super::{Step, What, done, left_undone, one_read, size};
-use crate::catalog::{Container, FreshRid, Partition};
+use crate::catalog::{Container, Partition};
+use crate::changeset::Effects;
 use crate::context::Work;
-use crate::database::{Database, is_for_what_is_there};
-use crate::item::committed::Effects;
+use crate::core::is_for_what_is_there;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::item::read::version;
 use crate::item::write::ATTEMPTS_MAX;
+use crate::live::FreshRid;
 use crate::op::{BatchDone, BatchOperation, BatchResult, Returns};
 use crate::pricing;
 
@@ -51,7 +53,7 @@ enum Run {
     Broken(usize, Error),
 }
 
-impl Database {
+impl Items {
     pub(super) async fn run_atomic(
         &self,
         work: &mut Work<'_>,
@@ -62,14 +64,14 @@ impl Database {
         let key = key_of_request(container, header)?;
         let epk = container.definition.partition_key.epk(&key);
         let mut container = Arc::clone(container);
-        self.admit_once(work, home_of(&container, &epk))?;
-        self.give_way(home_of(&container, &epk).id).await;
+        self.core.admit_once(work, home_of(&container, &epk))?;
+        self.moves.give_way(home_of(&container, &epk).id).await;
         let home = Home { epk: epk.clone(), key: key.clone().into() };
         let member = |operation| Member::of(&container, &home, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
         let results = self.run_admitted(work, &mut container, (&epk, &key), members).await?;
         let charge = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
-        self.settle(work, home_of(&container, &epk), charge, Some((&epk, &key)));
+        self.core.settle(work, home_of(&container, &epk), charge, Some((&epk, &key)));
         Ok(results)
     }
 
@@ -82,15 +84,15 @@ impl Database {
         (epk, key): (&Epk, &PartitionKey),
         mut members: Vec<Member>,
     ) -> Result<Vec<BatchResult>> {
-        let memory = self.settings.memory.share();
+        let memory = self.core.settings.memory.share();
         for _ in 0..ATTEMPTS_MAX {
             let partition = home_of(container, epk);
-            let mut view = Overlay::new(self.open_partition(work, partition)?, &memory);
+            let mut view = Overlay::new(self.core.open_partition(work, partition)?, &memory);
             view.begin_at(epk, key)?;
             // A batch that only reads must not show less than the client has seen; one that writes
             // is never refused for it.
             if members.iter().all(Member::reads) {
-                self.check_session(work, partition, view.lsn())?;
+                self.core.check_session(work, partition, view.lsn())?;
             }
             let (results, effects) = match self.run_members(work, &mut view, &mut members)? {
                 Run::Whole(results, effects) => (results, effects),
@@ -108,7 +110,7 @@ impl Database {
                     }
                 }
                 Err(error) => {
-                    *container = self.after_move(container, error).await?;
+                    *container = self.moves.after_move(container, error).await?;
                     work.container = Some(Arc::clone(container));
                     members.iter_mut().for_each(|member| member.follow(container));
                 }
@@ -174,7 +176,7 @@ impl Database {
                 (prepared.outcome, prepared.counts.usage())
             }
         };
-        let charge = pricing::charge(&usage, self.consistency(work.context));
+        let charge = pricing::charge(&usage, self.core.consistency(work.context));
         Ok((done(outcome, member.returns)?, charge))
     }
 
@@ -189,7 +191,7 @@ impl Database {
     ) -> Vec<BatchResult> {
         let charge = |refused_writes| {
             let usage = Usage { refused_writes, ..one_read() };
-            pricing::charge(&usage, self.consistency(work.context))
+            pricing::charge(&usage, self.core.consistency(work.context))
         };
         let look = |n| if n < at { charge(0) } else { Charge::default() };
         let mut results: Vec<BatchResult> =

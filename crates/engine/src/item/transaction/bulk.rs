@@ -23,12 +23,12 @@ use super::script::TriggeredWrite;
 use super::{Step, What, done, left_undone, size};
 use crate::catalog::{Container, Partition};
 use crate::context::{Context, Work};
-use crate::database::Database;
-use crate::item::list::gone;
+use crate::item::Items;
 use crate::keys;
 use crate::memory;
 use crate::op::{BatchDone, BatchOperation, BatchResult, Change, OnError, Returns, Served};
 use crate::pricing;
+use crate::query::gone;
 
 /// An operation of a bulk.
 struct Member {
@@ -66,7 +66,7 @@ struct Line {
     charge: Charge,
 }
 
-impl Database {
+impl Items {
     pub(super) async fn run_bulk(
         &self,
         work: &mut Work<'_>,
@@ -78,10 +78,11 @@ impl Database {
         let partition = addressed(container, range_id)?;
         self.check_fence(partition)?;
         // Also a bulk whose operations all fail tells how far its partition was.
-        drop(self.open_partition(work, partition)?);
+        drop(self.core.open_partition(work, partition)?);
         let member = |operation| self.bulk_member(container, partition, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
-        let bulk = Bulk { context: work.context, container, memory: self.settings.memory.share() };
+        let bulk =
+            Bulk { context: work.context, container, memory: self.core.settings.memory.share() };
         let mut finished = match on_error {
             OnError::Continue => self.run_together(&bulk, &members).await,
             OnError::Stop => self.run_in_order(&bulk, &members).await,
@@ -101,7 +102,7 @@ impl Database {
 
     /// Refuses a request for a range that is about to be replaced by others.
     pub(super) fn check_fence(&self, partition: &Partition) -> Result<()> {
-        if !self.is_fenced(partition.id) {
+        if !self.moves.is_fenced(partition.id) {
             return Ok(());
         }
         let range_id = partition.range_id;
@@ -207,13 +208,13 @@ impl Database {
             }
             Ok(Task::Plain(Step { place, what: What::Write(intent) })) => {
                 let written = self.write_item(&mut work, place, intent).await;
-                self.charge_if_refused(&mut work, &written);
+                self.core.charge_if_refused(&mut work, &written);
                 written
             }
             Ok(Task::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
         };
-        let result = result.map_err(|error| self.explain(&work, error));
-        let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
+        let result = result.map_err(|error| self.core.explain(&work, error));
+        let charge = pricing::charge(&work.usage, self.core.consistency(context)) + work.parts;
         let mut held = memory.reservation(memory::RESULTS);
         let result = result.and_then(|outcome| done(outcome, member.returns));
         let result = result.and_then(|done| reserved(done, memory, &mut held));

@@ -22,7 +22,7 @@ mod overlay;
 mod script;
 
 pub use script::Turn;
-pub(crate) use script::{Overruns, Turns};
+pub(super) use script::Turns;
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ use partita_query::Filter;
 
 use super::draft::Draft;
 use super::intent::{Intent, Patched};
-use super::{Place, invalid_ttl, key_of_request};
+use super::{ItemPlace, invalid_ttl, key_of_request};
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::op::{
     BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, Change, Condition,
     ContainerPath, Indexing, NewItem, Outcome, Returns,
@@ -45,7 +45,7 @@ const RESULT_OVERHEAD_BYTES: usize = 160;
 
 /// An operation, understood.
 struct Step {
-    place: Place,
+    place: ItemPlace,
     what: What,
 }
 
@@ -54,7 +54,7 @@ enum What {
     Write(Intent),
 }
 
-impl Database {
+impl Items {
     pub(crate) async fn run_batch(
         &self,
         work: &mut Work<'_>,
@@ -62,7 +62,7 @@ impl Database {
         operations: Vec<BatchOperation>,
         mode: BatchMode,
     ) -> Result<Outcome> {
-        let container = match (self.item_container(work, path), &mode) {
+        let container = match (self.core.item_container(work, path), &mode) {
             (Ok(resolved), _) => resolved.container,
             // Clients of bulks take the sub-status of a missing owner for a stale name, and look
             // for a container that is gone again and again.
@@ -113,7 +113,7 @@ impl Step {
         let draft = |body, indexing| draft(container, key, body, indexing);
         let place = |id| {
             let key = key_of_request(container, key)?;
-            Ok::<_, Error>(Place::new(Arc::clone(container), key, id))
+            Ok::<_, Error>(ItemPlace::new(Arc::clone(container), key, id))
         };
         let (place, what) = match action {
             BatchAction::Create { body, indexing } => {
@@ -126,7 +126,7 @@ impl Step {
             }
             BatchAction::Replace { id, body, indexing } => match draft(body, indexing) {
                 Ok(draft) => {
-                    let place = Place::new(Arc::clone(container), draft.key.clone(), id);
+                    let place = ItemPlace::new(Arc::clone(container), draft.key.clone(), id);
                     (place, What::Write(Intent::Replace(draft, condition)))
                 }
                 Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {

@@ -53,16 +53,16 @@ use self::ordered::Wanted;
 use self::plan::{LeafPlan, way_to_rows};
 use super::cache::ResultCache;
 use super::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopLimits, TopRows};
+use super::scheduler::threads::Watch;
 use crate::catalog::{Container, Partition};
-use crate::database::QuerySettings;
+use crate::context::Supervision;
+use crate::core::Debit;
 use crate::index;
 use crate::keys;
 use crate::memory;
 use crate::op::{IndexUse, LeafReport, PlanHint};
 use crate::record::SeenItem;
-use crate::supervision::Supervision;
-use crate::threads::Watch;
-use crate::throughput::Debit;
+use crate::settings::QuerySettings;
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,25 +18,22 @@ use partita_model::{Clock, Error, KeyPart, MemoryShare, Reservation, Result};
 use partita_query::{Groups, Query, Row, ScopeSettings};
 use partita_storage::Snapshot;
 
-use super::Job;
-use super::cache::ResultCache;
-use super::cursor::Unit;
-use super::leaf::{Budget, End, Leaf};
-use super::places::{LeafRow, PlaceList, Position};
-use super::scheduler;
-use super::tally::Tally;
+use super::super::Job;
+use super::super::cache::ResultCache;
+use super::super::cursor::Unit;
+use super::super::leaf::{Budget, End, Leaf};
+use super::super::places::{LeafRow, PlaceList, Position};
+use super::threads::{Common, Enough, Watch};
 use crate::catalog::Container;
-use crate::context::Work;
-use crate::database::QuerySettings;
+use crate::context::{Supervision, Tally, Work};
+use crate::core::Debit;
 use crate::memory;
 use crate::op::{LeafReport, PlanHint};
-use crate::supervision::Supervision;
-use crate::threads::{Common, Enough, Watch};
-use crate::throughput::Debit;
+use crate::settings::QuerySettings;
 
 /// What is asked of every unit.
 #[derive(Clone, Copy)]
-pub(super) enum Question {
+pub(in crate::query) enum Question {
     /// So many rows, no more bytes, and no more than they may take of each unit in memory. In turn:
     /// of all units together.
     Rows {
@@ -60,23 +57,23 @@ pub(super) enum Question {
 }
 
 /// What a unit answered.
-pub(super) struct Answer {
-    pub(super) rows: Vec<LeafRow>,
+pub(in crate::query) struct Answer {
+    pub(in crate::query) rows: Vec<LeafRow>,
     /// Instead of rows: where they are, if that can be told. With rows: the places of these.
-    pub(super) places: Option<PlaceList>,
+    pub(in crate::query) places: Option<PlaceList>,
     /// The row of each place that was asked for.
-    pub(super) rows_at: Vec<Option<Row>>,
+    pub(in crate::query) rows_at: Vec<Option<Row>>,
     /// The view that has what is at the places.
-    pub(super) view: Option<Box<dyn Snapshot>>,
-    pub(super) end: End,
-    pub(super) groups: Option<Groups>,
-    pub(super) report: LeafReport,
+    pub(in crate::query) view: Option<Box<dyn Snapshot>>,
+    pub(in crate::query) end: End,
+    pub(in crate::query) groups: Option<Groups>,
+    pub(in crate::query) report: LeafReport,
     /// Of rows and places.
-    pub(super) memory: Reservation,
+    pub(in crate::query) memory: Reservation,
 }
 
 /// A unit with the view that it is answered from.
-pub(super) struct Task {
+pub(in crate::query) struct Task {
     unit: Unit,
     after: Option<Position>,
     places: PlaceList,
@@ -85,7 +82,7 @@ pub(super) struct Task {
 
 /// Asks the units. `after` is where each begins. The answers are those of the first units: of all,
 /// unless the question is for rows in turn and fewer had enough.
-pub(super) fn ask(
+pub(in crate::query) fn ask(
     job: &Job<'_>,
     work: &mut Work<'_>,
     units: &[(&Unit, Option<&Position>)],
@@ -97,11 +94,11 @@ pub(super) fn ask(
         let (unit, after) = ((*unit).clone(), after.cloned());
         tasks.push(Task { unit, after, places: PlaceList::default(), view });
     }
-    scheduler::run(job, Asked::new(job, question), tasks)
+    super::run(job, Asked::new(job, question), tasks)
 }
 
 /// Asks units for the rows of places that they gave, on the views that have them.
-pub(super) fn ask_rows_at(
+pub(in crate::query) fn ask_rows_at(
     job: &Job<'_>,
     places: Vec<(&Unit, Box<dyn Snapshot>, PlaceList)>,
     memory_max: usize,
@@ -113,12 +110,12 @@ pub(super) fn ask_rows_at(
         view,
     };
     let asked = Asked::new(job, Question::RowsAt { memory_max });
-    scheduler::run(job, asked, places.into_iter().map(task).collect())
+    super::run(job, asked, places.into_iter().map(task).collect())
 }
 
 /// What a round asks of every unit, and all that a thread needs to answer: it may be at work when
 /// the query has long been answered.
-pub(super) struct Asked {
+pub(in crate::query) struct Asked {
     question: Question,
     container: Arc<Container>,
     query: Query,
@@ -149,7 +146,7 @@ impl Asked {
             hint: job.request.plan_hint,
             explains: job.request.explain,
             settings: settings.clone(),
-            clock: Arc::clone(&job.database.clock),
+            clock: Arc::clone(&job.queries.core.clock),
             cache: Arc::clone(&job.cache),
             memory: job.memory.clone(),
             started_nanos,
@@ -315,7 +312,7 @@ pub(crate) struct Inside {
 
 impl Inside {
     /// The limits of a query that has no more time than this.
-    pub(super) fn limited(&self, settings: &QuerySettings) -> QuerySettings {
+    pub(in crate::query) fn limited(&self, settings: &QuerySettings) -> QuerySettings {
         QuerySettings {
             page_millis_max: settings.page_millis_max.min(self.millis_left),
             whole_millis_max: settings.whole_millis_max.min(self.millis_left),

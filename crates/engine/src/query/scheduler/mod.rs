@@ -2,7 +2,7 @@
 //!
 //! **Inline, with a deadline.** Most queries take less time than it takes to hand them to another
 //! thread and the answer back. So a door may run a query on the thread that read its request, as it
-//! does with a point read ([`Database::try_inline`]). Nobody knows beforehand how long a query
+//! does with a point read (`Database::try_inline`). Nobody knows beforehand how long a query
 //! takes, so this is an *attempt*: once its deadline has passed it is given up, and the query runs
 //! in the pool, where nobody waits behind it. A given-up attempt leaves neither charge nor count;
 //! what it parsed and lowered is there for the second run (`prepared.rs`).
@@ -25,6 +25,9 @@
 //! that are known to take longer or run in the pool. There it is threads of the pool that
 //! help, which take their turns among those of other queries (`supervision.rs`).
 
+pub(super) mod leaves;
+pub(super) mod threads;
+
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -33,13 +36,11 @@ use std::time::Duration;
 use partita_model::{Error, Result, Threads, Value};
 use partita_query::{Facts, Reads};
 
-use super::Job;
-use super::leaves::{Answer, Asked, Task};
-use crate::access;
-use crate::context::{Context, Work};
-use crate::database::Database;
-use crate::op::{ContainerPath, Op, QueryRequest, Reply};
-use crate::threads::{HelperThreads, Round};
+use self::leaves::{Answer, Asked, Task};
+use self::threads::{HelperThreads, Round};
+use super::{Job, Queries};
+use crate::context::Work;
+use crate::op::{ContainerPath, Outcome, QueryRequest};
 
 /// The longest text that is attempted inline, also as a parameter.
 const TEXT_BYTES_MAX: usize = 1_024;
@@ -63,19 +64,24 @@ impl Scheduler {
             answered: AtomicU64::new(0),
         }
     }
-
-    /// Hears of every operation that was answered.
-    pub(crate) fn note_answer(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
-impl Database {
-    /// Runs a query here if that takes little time. None: it is no query, or it takes longer, and
-    /// is to be executed where nobody waits for the thread.
-    pub fn try_inline(&self, op: &Op, context: &Context) -> Option<Reply> {
-        let Op::Query { container, query } = op else { return None };
-        let settings = &self.settings.query;
+impl Queries {
+    /// Hears of every operation that was answered.
+    pub(crate) fn note_answer(&self) {
+        self.scheduler.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs a query here if that takes little time. None: it takes longer, and is to be executed
+    /// where nobody waits for the thread.
+    pub(crate) fn attempt(
+        &self,
+        work: &mut Work<'_>,
+        container: &ContainerPath,
+        query: &QueryRequest,
+        check: impl FnOnce() -> Result<()>,
+    ) -> Option<Result<Outcome>> {
+        let settings = &self.core.settings.query;
         if settings.inline_micros == 0 || !is_short(query) {
             return None;
         }
@@ -83,15 +89,13 @@ impl Database {
         if !shape.may_attempt() {
             return None;
         }
-        let mut work = Work::new(context);
-        let began_nanos = self.clock.monotonic_nanos();
+        let began_nanos = self.core.clock.monotonic_nanos();
         let helpers_at_once = shape.alone_micros() >= settings.helpers_after_micros;
         let attempt = Attempt::new(self, began_nanos, helpers_at_once);
-        let result = access::check(self, context, op)
-            .and_then(|()| self.query(&mut work, container, query, Some(&attempt)));
-        let micros = self.clock.monotonic_nanos().saturating_sub(began_nanos) / 1_000;
+        let result = check().and_then(|()| self.query(work, container, query, Some(&attempt)));
+        let micros = self.core.clock.monotonic_nanos().saturating_sub(began_nanos) / 1_000;
         shape.note(attempt.is_given_up(), micros, helpers_at_once);
-        (!attempt.is_given_up()).then(|| self.reply(work, result))
+        (!attempt.is_given_up()).then_some(result)
     }
 }
 
@@ -127,13 +131,13 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    fn new(database: &Database, began_nanos: u64, helpers_at_once: bool) -> Attempt {
-        let settings = &database.settings.query;
+    fn new(queries: &Queries, began_nanos: u64, helpers_at_once: bool) -> Attempt {
+        let settings = &queries.core.settings.query;
         let extension_micros = settings.inline_quiet_micros.saturating_sub(settings.inline_micros);
         Attempt {
             deadline_nanos: Cell::new(began_nanos + settings.inline_micros * 1_000),
             extension_nanos: Cell::new(extension_micros * 1_000),
-            answered_before: database.scheduler.answered.load(Ordering::Relaxed),
+            answered_before: queries.scheduler.answered.load(Ordering::Relaxed),
             helpers_at_once,
             given_up: Cell::new(false),
         }
@@ -167,7 +171,7 @@ impl Attempt {
 /// the first tasks: of all, unless fewer are enough.
 pub(super) fn run(job: &Job<'_>, asked: Asked, tasks: Vec<Task>) -> Result<Vec<Answer>> {
     let settings = job.budget.settings;
-    let scheduler = &job.database.scheduler;
+    let scheduler = &job.queries.scheduler;
     let wanted = Cell::new(settings.parallelism.min(tasks.len()).saturating_sub(1));
     // What was attempted in vain, or not at all, is likely to take long.
     let at_once = job.attempt.map_or(settings.inline_micros > 0, |attempt| attempt.helpers_at_once);
@@ -202,7 +206,7 @@ pub(super) fn run(job: &Job<'_>, asked: Asked, tasks: Vec<Task>) -> Result<Vec<A
 /// spare there, else the database's own.
 fn call_help(job: &Job<'_>, count: usize, round: &Arc<Round<Asked>>) {
     let Some(supervisor) = job.budget.supervision.supervisor() else {
-        return job.database.scheduler.helper_threads.call(count, round);
+        return job.queries.scheduler.helper_threads.call(count, round);
     };
     for _ in 0..count {
         let round = Arc::clone(round);

@@ -18,18 +18,18 @@ use partita_model::{Document, Epk, PartitionKey, Result, keycode};
 use partita_storage::{Direction, KeyRange, ScanLimit, Snapshot, Space};
 use sha2::{Digest, Sha256};
 
-use super::Job;
-use super::cursor::{Cursor, Progress, Stretch};
-use super::places::{ALL_ROWS, Order, Position, SortPosition};
-use super::token;
-use crate::codec::{Input, put_blob, put_blobs, put_epk, put_number};
+use super::super::Job;
+use super::super::cursor::{Cursor, Progress, Stretch};
+use super::super::places::{ALL_ROWS, Order, Position, SortPosition};
+use super::super::token;
+use super::codec::{Input, put_blob, put_blobs, put_epk, put_number};
 use crate::context::Work;
 use crate::keys;
 use crate::record::ItemRecord;
 
 /// A progress whose keys may be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Compact {
+pub(in crate::query) struct Compact {
     delivered: u64,
     skipped: u64,
     started_ticks: u64,
@@ -47,13 +47,13 @@ enum CutKeys {
 }
 
 /// Rows that must not come next: if they do, the place is not known.
-pub(super) struct Doubt {
+pub(in crate::query) struct Doubt {
     keys: Vec<Vec<u8>>,
 }
 
 impl Doubt {
     /// Does this row begin as the one that is gone?
-    pub(super) fn concerns(&self, at: &SortPosition) -> bool {
+    pub(in crate::query) fn concerns(&self, at: &SortPosition) -> bool {
         let Some((cut, whole)) = self.keys.split_last() else { return true };
         at.keys.starts_with(whole) && at.keys.get(whole.len()).is_some_and(|k| k.starts_with(cut))
     }
@@ -68,7 +68,7 @@ const ONE: ScanLimit = ScanLimit { entries_max: 1, bytes_max: usize::MAX };
 const FIXED_BYTES: usize = 64;
 
 /// The short form of a progress; None if there is none, because the keys are short already.
-pub(super) fn shorten(
+pub(in crate::query) fn shorten(
     progress: &Progress,
     partition_key_paths: usize,
     room: usize,
@@ -133,11 +133,11 @@ const SORT: u8 = 1;
 
 impl Compact {
     /// Is it a place in an order?
-    pub(super) fn is_sorted(&self) -> bool {
+    pub(in crate::query) fn is_sorted(&self) -> bool {
         matches!(self.keys, CutKeys::Sort { .. })
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(in crate::query) fn put(&self, out: &mut Vec<u8>) {
         for number in [self.delivered, self.skipped, self.started_ticks, self.rid] {
             put_number(out, number);
         }
@@ -158,7 +158,7 @@ impl Compact {
         }
     }
 
-    pub(super) fn read(input: &mut Input<'_>) -> Option<Compact> {
+    pub(in crate::query) fn read(input: &mut Input<'_>) -> Option<Compact> {
         let (delivered, skipped) = (input.number()?, input.number()?);
         let (started_ticks, rid) = (input.number()?, input.number()?);
         let row = input.row()?;
@@ -176,7 +176,7 @@ impl Compact {
     }
 
     /// The whole progress again, and what must not come next if it is not certain.
-    pub(super) fn complete(
+    pub(in crate::query) fn complete(
         &self,
         job: &Job<'_>,
         work: &mut Work<'_>,

@@ -18,6 +18,9 @@
 //!
 //! Clients limit the length of tokens, and keys do not fit always: `compact.rs` has the short form.
 
+pub(super) mod codec;
+pub(super) mod compact;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -25,10 +28,10 @@ use partita_model::{ContainerRid, EpkRange, Error, Result, keycode};
 use partita_query::Facts;
 use sha2::{Digest, Sha256};
 
-use super::compact::{self, Compact};
+use self::codec::{Input, put_blob, put_blobs, put_epk, put_number};
+use self::compact::Compact;
 use super::cursor::{Cursor, Progress, Stretch};
 use super::places::{Position, SortPosition};
-use crate::codec::{Input, put_blob, put_blobs, put_epk, put_number};
 use crate::op::{QueryRequest, Scope, Serving};
 
 const PREFIX: &str = "Q3.";

@@ -21,7 +21,7 @@ use super::trigger::{Triggers, Write, document_of, home_of_document};
 use super::{Home, NANOS_PER_MILLI};
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::item::transaction::atomic::{OTHER_KEY, too_large};
 use crate::item::transaction::{check_ttl, done, left_undone, patched, size};
@@ -68,7 +68,7 @@ impl TriggeredWrite {
     }
 }
 
-impl Database {
+impl Items {
     /// Runs a transactional batch whose operations name triggers.
     pub(in crate::item::transaction) async fn run_with_triggers(
         &self,
@@ -77,7 +77,7 @@ impl Database {
         header: Option<&PartitionKeyHeader>,
         operations: Vec<BatchOperation>,
     ) -> Result<Vec<BatchResult>> {
-        self.script_runtime(ScriptKind::Trigger)?;
+        self.core.script_runtime(ScriptKind::Trigger)?;
         let key = key_of_request(container, header)?;
         let mut home = Home::new(Arc::clone(container), key);
         let members: Vec<Member> =
@@ -163,7 +163,7 @@ impl Database {
         container: &Arc<Container>,
         operation: BatchOperation,
     ) -> Result<TriggeredWrite> {
-        self.script_runtime(ScriptKind::Trigger)?;
+        self.core.script_runtime(ScriptKind::Trigger)?;
         let (names, header) = (operation.triggers.clone(), operation.partition_key.clone());
         let write = write_of(container, operation)?;
         let triggers = self.triggers(container, &names, write.kind)?;
@@ -173,8 +173,8 @@ impl Database {
             }
             _ => Home::new(Arc::clone(container), key_of_request(container, header.as_ref())?),
         };
-        let limit_nanos = self.settings.scripts.run_millis_max * NANOS_PER_MILLI;
-        let ends_nanos = self.clock.monotonic_nanos().saturating_add(limit_nanos);
+        let limit_nanos = self.core.settings.scripts.run_millis_max * NANOS_PER_MILLI;
+        let ends_nanos = self.core.clock.monotonic_nanos().saturating_add(limit_nanos);
         Ok(TriggeredWrite { home, write, triggers, ends_nanos })
     }
 
@@ -184,7 +184,7 @@ impl Database {
         work: &mut Work<'_>,
         TriggeredWrite { home, write, triggers, ends_nanos }: &TriggeredWrite,
     ) -> Result<Outcome> {
-        if self.clock.monotonic_nanos() >= *ends_nanos {
+        if self.core.clock.monotonic_nanos() >= *ends_nanos {
             return Err(self.late());
         }
         let mut home = home.clone();
@@ -202,7 +202,7 @@ impl Database {
         Error::timeout(format!(
             "The triggers of the operations before this one took the {} ms that scripts of one \
              request may run: name triggers for fewer operations at once.",
-            self.settings.scripts.run_millis_max
+            self.core.settings.scripts.run_millis_max
         ))
     }
 }

@@ -24,7 +24,7 @@ const WAITING_MAX: usize = 256;
 const WAIT_MILLIS_MAX: u64 = 10_000;
 
 /// Names a logical partition.
-type Line = (ContainerRid, Epk);
+pub(crate) type Line = (ContainerRid, Epk);
 
 /// All lines. Where one is, somebody has a turn.
 #[derive(Debug, Default)]
