@@ -42,15 +42,15 @@ impl Budgets {
         pools.retain(|rid, _| catalog.offer(*rid).is_some());
         for container in containers {
             match catalog.throughput_of(container) {
-                None => container.partitions.iter().for_each(|p| p.meter.set_budget(None)),
+                None => container.serving().for_each(|live| live.meter.set_budget(None)),
                 Some(offer) if offer.owner_rid == container.rid.to_string() => {
                     assign_own(now, container, offer);
                 }
                 Some(offer) => {
                     let slots = pools.entry(offer.rid).or_default();
                     set_slots(now, slots, offer, self.ru_max);
-                    for (partition, slot) in container.partitions.iter().zip(slots.iter().cycle()) {
-                        partition.meter.set_budget(Some(Arc::clone(slot)));
+                    for (live, slot) in container.serving().zip(slots.iter().cycle()) {
+                        live.meter.set_budget(Some(Arc::clone(slot)));
                     }
                 }
             }
@@ -61,12 +61,12 @@ impl Budgets {
 fn assign_own(now: u64, container: &Container, offer: &Offer) {
     let partitions = container.partitions.len().max(1) as f64;
     let share = f64::from(offer.throughput.provisioned()) / partitions;
-    for partition in &container.partitions {
-        match partition.meter.budget() {
+    for live in container.serving() {
+        match live.meter.budget() {
             Some(budget) => budget.set(now, share, &offer.buckets),
             None => {
                 let budget = Budget::new(now, share, &offer.buckets);
-                partition.meter.set_budget(Some(Arc::new(budget)));
+                live.meter.set_budget(Some(Arc::new(budget)));
             }
         }
     }

@@ -78,7 +78,7 @@ impl Changes {
         };
         let parts = parts(&container, &request.scope, &area)?;
         for (partition, _) in &parts {
-            self.core.admit_once(work, partition)?;
+            self.core.admit_once(work, container.live_of(partition))?;
         }
         work.usage.reads = 1;
         let mut page = Page::new(&self.core, request, (sieve.as_ref(), &supervision), &memory);
@@ -87,8 +87,9 @@ impl Changes {
         let mut next = request.listen.then(NextChange::default);
         let mut ended = Ok(());
         for (partition, epks) in parts {
+            let live = container.live_of(partition);
             if let Some(next) = next.as_mut() {
-                next.listen(&partition.bell);
+                next.listen(&live.bell);
             }
             let view = self.core.open_partition(work, partition)?;
             self.core.check_session(work, partition, view.lsn())?;
@@ -103,7 +104,8 @@ impl Changes {
             let part = Part::new(&container, &pieces, &area.only);
             let before = page.changes.len();
             let (end, walked) = (view.lsn(), page.walk(&part, &*view));
-            shares.push(Share { partition, weight: (1 + page.changes.len() - before) as f64 });
+            shares
+                .push(Share { partition: live, weight: (1 + page.changes.len() - before) as f64 });
             match walked {
                 Ok(reached) => asked.push(Asked { partition, epks, end, reached }),
                 Err(error) => {

@@ -12,15 +12,16 @@ use partita_model::{Error, Result};
 use partita_storage::{Batch, Snapshot, Space};
 
 use super::batch::{dictionary, entries, unique_keys};
-use crate::catalog::{Container, Partition};
+use crate::catalog::Container;
 use crate::index::UNKNOWN_SHAPE;
 use crate::keys::{self, ItemKey, Total};
+use crate::live::LivePartition;
 use crate::record::ItemRecord;
 
 /// What a partition gets from another one.
 pub(crate) struct Arrivals<'a> {
     container: &'a Container,
-    partition: &'a Partition,
+    live: &'a LivePartition,
     source: &'a dyn Snapshot,
     target: &'a dyn Snapshot,
     items: HashMap<Vec<u8>, Option<Vec<u8>>>,
@@ -43,13 +44,13 @@ impl<'a> Arrivals<'a> {
     /// From a view of one partition into another one, of which there is a view too.
     pub(crate) fn new(
         container: &'a Container,
-        partition: &'a Partition,
+        live: &'a LivePartition,
         source: &'a dyn Snapshot,
         target: &'a dyn Snapshot,
     ) -> Arrivals<'a> {
         Arrivals {
             container,
-            partition,
+            live,
             source,
             target,
             items: HashMap::new(),
@@ -149,7 +150,7 @@ impl<'a> Arrivals<'a> {
 
     /// Puts a shape into the dictionary unless it is there.
     fn describe(&mut self, shape: u64, record: &ItemRecord) -> Result<()> {
-        let known = &self.partition.shapes;
+        let known = &self.live.shapes;
         if known.contains(shape) || !self.described.insert(shape) {
             return Ok(());
         }

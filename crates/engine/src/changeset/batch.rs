@@ -15,11 +15,11 @@ use partita_model::{
 use partita_storage::{Batch, Entry, Snapshot, Space};
 
 use super::{Effects, ItemPlace, StoredItem};
-use crate::catalog::{Container, Partition};
+use crate::catalog::Container;
 use crate::feed::{self, Kind, Versions};
 use crate::index::{self, Entries, UNKNOWN_SHAPE};
 use crate::keys::{self, ItemKey, Total};
-use crate::live::RidClaim;
+use crate::live::{LivePartition, RidClaim};
 use crate::memory;
 use crate::record::ItemRecord;
 
@@ -153,7 +153,7 @@ impl Transition<'_> {
         if let (Some(shape), Some(record)) = (after.shape, self.new)
             && before.shape != after.shape
         {
-            let place = (&*self.to.container, self.to.partition());
+            let place = (&*self.to.container, &**self.to.live());
             describe_shape(place, record, shape, view, batch)?;
         }
         counts.index_entries += exchange(batch, before.keys, after.keys);
@@ -373,13 +373,13 @@ fn has_price(key: &[u8]) -> bool {
 
 /// Puts a shape into the partition's dictionary unless it is there.
 fn describe_shape(
-    (container, partition): (&Container, &Partition),
+    (container, live): (&Container, &LivePartition),
     record: &ItemRecord,
     shape: u64,
     view: &dyn Snapshot,
     batch: &mut Batch,
 ) -> Result<()> {
-    let known = &partition.shapes;
+    let known = &live.shapes;
     if shape == UNKNOWN_SHAPE || known.contains(shape) {
         return Ok(());
     }
@@ -399,7 +399,7 @@ fn describe_shape(
 /// the index entries that differ, nothing else.
 pub(crate) fn brought_over(
     container: &Container,
-    partition: &Partition,
+    live: &LivePartition,
     view: &dyn Snapshot,
     (stored, old): (&Entry, &ItemRecord),
 ) -> Result<Batch> {
@@ -415,7 +415,7 @@ pub(crate) fn brought_over(
     let (before, after) =
         (entries(container, Some(old), None)?, entries(container, Some(&new), None)?);
     if let Some(shape) = after.shape.filter(|shape| before.shape != Some(*shape)) {
-        describe_shape((container, partition), &new, shape, view, &mut batch)?;
+        describe_shape((container, live), &new, shape, view, &mut batch)?;
     }
     exchange(&mut batch, before.keys, after.keys);
     if old.is_left_out() {

@@ -18,7 +18,7 @@ pub(crate) use self::batch::{
 };
 use crate::catalog::{Container, Partition};
 use crate::keys;
-use crate::live::RidClaim;
+use crate::live::{LivePartition, RidClaim};
 use crate::record::ItemRecord;
 
 /// Where an item lives, or would live.
@@ -42,6 +42,11 @@ impl ItemPlace {
 
     pub(crate) fn partition(&self) -> &Partition {
         &self.container.partitions[self.partition]
+    }
+
+    /// What is kept in memory of its partition.
+    pub(crate) fn live(&self) -> &Arc<LivePartition> {
+        self.container.live(self.partition)
     }
 
     /// The same place in the container as it is after its partitions have changed.

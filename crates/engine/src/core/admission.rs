@@ -11,8 +11,8 @@ use partita_model::{
 };
 
 use super::Core;
-use crate::catalog::Partition;
 use crate::context::Work;
+use crate::live::LivePartition;
 use crate::op::Outcome;
 use crate::pricing;
 use crate::throughput::{CENTS_PER_RU, Demand, Refused, ThroughputMode};
@@ -31,21 +31,21 @@ impl Debit {
     }
 
     /// Has a partition's limit know of it. Told, and counted, is all of it when the query is done.
-    pub(crate) fn charge(self, partition: &Partition, clock: &dyn Clock, cents: u64) {
+    pub(crate) fn charge(self, partition: &LivePartition, clock: &dyn Clock, cents: u64) {
         partition.meter.owe(clock.monotonic_nanos(), cents, self.demand);
     }
 }
 
 /// What one partition did for a request.
 pub(crate) struct Share<'a> {
-    pub(crate) partition: &'a Partition,
+    pub(crate) partition: &'a LivePartition,
     /// The price of it: how the request's charge is divided.
     pub(crate) weight: f64,
 }
 
 impl Core {
     /// Lets a request go ahead in a partition, or says when it may come again.
-    pub(crate) fn admit(&self, work: &Work<'_>, partition: &Partition) -> Result<()> {
+    pub(crate) fn admit(&self, work: &Work<'_>, partition: &LivePartition) -> Result<()> {
         if self.settings.throughput == ThroughputMode::Off {
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// The same for a request that may ask a partition several times: it is admitted once.
-    pub(crate) fn admit_once(&self, work: &mut Work<'_>, partition: &Partition) -> Result<()> {
+    pub(crate) fn admit_once(&self, work: &mut Work<'_>, partition: &LivePartition) -> Result<()> {
         if work.admitted.contains(&partition.id) {
             return Ok(());
         }
@@ -77,7 +77,7 @@ impl Core {
     pub(crate) fn settle(
         &self,
         work: &Work<'_>,
-        partition: &Partition,
+        partition: &LivePartition,
         charge: Charge,
         key: Option<(&Epk, &PartitionKey)>,
     ) {
@@ -113,11 +113,7 @@ impl Core {
         let (Some(container), Some(served)) = (work.container.clone(), &work.served) else {
             return;
         };
-        let looked_at = served.range_id;
-        let mut partitions = container.partitions.iter();
-        let Some(partition) = partitions.find(|partition| partition.range_id == looked_at) else {
-            return;
-        };
+        let Some(partition) = container.live_range(served.range_id) else { return };
         let consistency = self.consistency(work.context);
         let charged = pricing::charge(&work.usage, consistency);
         work.usage.refused_writes = 1;
@@ -128,7 +124,7 @@ impl Core {
     fn charge_cents(
         &self,
         work: &Work<'_>,
-        partition: &Partition,
+        partition: &LivePartition,
         cents: u64,
         key: Option<(&Epk, &PartitionKey)>,
     ) {

@@ -26,7 +26,7 @@ impl Core {
         grows_by: i64,
     ) -> Result<()> {
         let ItemPlace { container, epk, key, .. } = place;
-        let partition = place.partition();
+        let partition = place.live();
         let bytes_max = self.logical_bytes_max(container);
         let watched = bytes_max / 100 * WATCHED_PERCENT;
         let total = || -> Result<i64> {

@@ -11,7 +11,8 @@ use partita_model::{ContainerRid, PartitionKeyHeader};
 use partita_storage::{DiskLevel, PartitionId};
 
 use super::Reports;
-use crate::catalog::{Catalog, Container, Partition};
+use crate::catalog::{Catalog, Container};
+use crate::live::LivePartition;
 
 /// A logical partition is reported from this share of its limit on …
 const LARGE: f64 = 0.8;
@@ -101,7 +102,7 @@ impl Reports {
         let catalog = self.core.catalog.current();
         let mut alerts: Vec<Alert> = self.watch_disk(watch).into_iter().collect();
         for container in catalog.all_containers() {
-            for partition in &container.partitions {
+            for partition in container.serving() {
                 alerts.extend(self.watch_throttling(watch, container, partition));
                 self.watch_sizes(watch, container, partition, &mut alerts);
             }
@@ -145,7 +146,7 @@ impl Reports {
         &self,
         watch: &mut Watch,
         container: &Container,
-        partition: &Partition,
+        partition: &LivePartition,
     ) -> Option<Alert> {
         let now = self.core.clock.monotonic_nanos();
         let meter = &partition.meter;
@@ -183,7 +184,7 @@ impl Reports {
         &self,
         watch: &mut Watch,
         container: &Container,
-        partition: &Partition,
+        partition: &LivePartition,
         alerts: &mut Vec<Alert>,
     ) {
         let bytes_max = self.core.logical_bytes_max(container).max(1);
@@ -233,7 +234,7 @@ impl Reports {
 fn alert(
     kind: AlertKind,
     container: &Container,
-    partition: &Partition,
+    partition: &LivePartition,
     key: Option<String>,
     (share, message): (f64, String),
 ) -> Alert {

@@ -27,17 +27,17 @@ impl Reports {
         let catalog = self.core.catalog.current();
         let mut all = Vec::new();
         for container in catalog.all_containers() {
-            for partition in &container.partitions {
+            for live in container.serving() {
                 let read = || -> Result<PartitionFigures> {
-                    self.figures(partition, &*self.core.store.snapshot(partition.id)?)
+                    self.figures(live, &*self.core.store.snapshot(live.id)?)
                 };
                 let Ok(figures) = read() else { continue };
                 all.push(PartitionMetrics {
                     database: container.database.name.clone(),
                     container: container.definition.name.clone(),
-                    range_id: partition.range_id,
+                    range_id: live.range_id,
                     figures,
-                    moving: self.moving(container, partition.range_id),
+                    moving: self.moving(container, live.range_id),
                 });
             }
         }

@@ -20,6 +20,7 @@ use crate::catalog::{Container, Partition};
 use crate::context::Work;
 use crate::core::Core;
 use crate::keys::{self, Total, stored_total};
+use crate::live::LivePartition;
 use crate::op::{
     ContainerPath, HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, Outcome,
     PartitionDescription, PartitionFigures, PartitionReport,
@@ -53,9 +54,9 @@ impl Reports {
         let container = self.core.item_container(work, path)?.container;
         let mut largest = Largest::new(top.min(TOP_MAX), &*self.core.clock);
         let mut partitions = Vec::with_capacity(container.partitions.len());
-        for partition in &container.partitions {
+        for (partition, live) in container.served() {
             let view = self.core.store.snapshot(partition.id)?;
-            let mut described = self.describe(partition, &*view)?;
+            let mut described = self.describe((partition, live), &*view)?;
             described.moving = self.moving(&container, partition.range_id);
             if described.figures.provisioned_ru.is_none() {
                 described.figures.provisioned_ru = self.shown_ru(&container);
@@ -83,19 +84,23 @@ impl Reports {
         Some(f64::from(offer.throughput.provisioned()) / container.partitions.len().max(1) as f64)
     }
 
-    fn describe(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescription> {
+    fn describe(
+        &self,
+        (partition, live): (&Partition, &LivePartition),
+        view: &dyn Snapshot,
+    ) -> Result<PartitionDescription> {
         Ok(PartitionDescription {
             range_id: partition.range_id,
             epks: partition.epks.clone(),
             parents: partition.parents.clone(),
-            figures: self.figures(partition, view)?,
+            figures: self.figures(live, view)?,
             moving: None,
             logical_partitions: None,
         })
     }
 
-    fn figures(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionFigures> {
-        let (meter, now) = (&partition.meter, self.core.clock.monotonic_nanos());
+    fn figures(&self, live: &LivePartition, view: &dyn Snapshot) -> Result<PartitionFigures> {
+        let (meter, now) = (&live.meter, self.core.clock.monotonic_nanos());
         Ok(PartitionFigures {
             items: stored_total(view, Total::Items)?,
             bytes: stored_total(view, Total::Bytes)?,
@@ -112,9 +117,9 @@ impl Reports {
     fn hottest(&self, container: &Container, top: usize) -> Vec<HotPartition> {
         let now = self.core.clock.monotonic_nanos();
         let mut hottest = Vec::new();
-        for partition in &container.partitions {
-            let range_id = partition.range_id;
-            let keys = partition.meter.hot_keys(now, usize::MAX).into_iter();
+        for live in container.serving() {
+            let range_id = live.range_id;
+            let keys = live.meter.hot_keys(now, usize::MAX).into_iter();
             hottest.extend(keys.map(|HotKey { epk, key, ru }| HotPartition {
                 key,
                 epk,

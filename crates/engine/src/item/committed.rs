@@ -12,19 +12,19 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use partita_storage::{Batch, Commit, StorageError, Ticket};
 
 use super::Items;
-use crate::catalog::Partition;
 use crate::changeset::Effects;
+use crate::live::LivePartition;
 use crate::op::Served;
 
 /// A batch under way, and who waits for it.
 struct Awaited<'a> {
     items: &'a Items,
-    partition: &'a Partition,
+    partition: &'a Arc<LivePartition>,
     effects: Effects,
     /// None: it is decided.
     ticket: Option<Ticket>,
@@ -33,7 +33,7 @@ struct Awaited<'a> {
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let partition = self.partition.clone();
+            let partition = Arc::clone(self.partition);
             self.items.left.add(Left { ticket, partition, effects: self.effects });
             self.items.core.doorbell.ring();
         }
@@ -44,7 +44,7 @@ impl Drop for Awaited<'_> {
 #[derive(Debug)]
 struct Left {
     ticket: Ticket,
-    partition: Partition,
+    partition: Arc<LivePartition>,
     effects: Effects,
 }
 
@@ -78,7 +78,7 @@ impl Items {
     pub(super) async fn commit_items(
         &self,
         served: Option<&mut Served>,
-        partition: &Partition,
+        partition: &Arc<LivePartition>,
         batch: Batch,
         effects: Effects,
     ) -> Result<Commit, StorageError> {
@@ -112,7 +112,7 @@ impl Items {
     pub(crate) fn committed(
         &self,
         served: Option<&mut Served>,
-        partition: &Partition,
+        partition: &LivePartition,
         commit: Commit,
         effects: Effects,
     ) {

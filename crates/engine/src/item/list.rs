@@ -39,9 +39,9 @@ impl Items {
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
         let mut shares = Vec::with_capacity(found.reports.len());
         for report in &found.reports {
-            let asked = container.partitions.iter().find(|p| p.range_id == report.range_id);
+            let asked = container.live_range(report.range_id);
             let weight = (1 + paid(report)) as f64;
-            shares.extend(asked.map(|partition| Share { partition, weight }));
+            shares.extend(asked.map(|live| Share { partition: live, weight }));
         }
         self.core.settle_shares(work, charge, &shares, None);
         let items = found.items.into_iter().map(|text| ItemBody(text.into())).collect();

@@ -107,7 +107,7 @@ impl Items {
     /// Charges an item's partition what the operation on it has used.
     fn settle_item(&self, work: &Work<'_>, place: &ItemPlace) {
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
-        self.core.settle(work, place.partition(), charge, Some((&place.epk, &place.key)));
+        self.core.settle(work, place.live(), charge, Some((&place.epk, &place.key)));
     }
 
     /// Looks an item up.

@@ -24,7 +24,7 @@ impl Items {
         place: &ItemPlace,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
-        self.core.admit(work, place.partition())?;
+        self.core.admit(work, place.live())?;
         let read = self.read_admitted(work, place, condition);
         self.settle_item(work, place);
         read

@@ -109,8 +109,8 @@ impl Items {
         place: &ItemPlace,
         intent: &Intent,
     ) -> Result<Outcome> {
-        self.core.admit(work, place.partition())?;
-        self.moves.give_way(place.partition().id).await;
+        self.core.admit(work, place.live())?;
+        self.moves.give_way(place.live().id).await;
         let mut moved = None;
         let written = self.write_admitted(work, place, intent, &mut moved).await;
         self.settle_item(work, moved.as_ref().unwrap_or(place));
@@ -137,7 +137,7 @@ impl Items {
             let Prepared { batch, counts, effects, outcome } = prepared;
             let _until_committed = self.hold(work, &batch)?;
             let served = work.served.as_mut();
-            match self.commit_items(served, place.partition(), batch, effects).await {
+            match self.commit_items(served, place.live(), batch, effects).await {
                 Ok(commit) => {
                     work.usage = counts.usage();
                     if let Some(served) = work.served.as_mut() {
@@ -146,7 +146,7 @@ impl Items {
                     return Ok(outcome);
                 }
                 Err(error @ StorageError::Conflict { .. }) => {
-                    rid = rid.filter(|_| !place.partition().rids.note_conflict(&error));
+                    rid = rid.filter(|_| !place.live().rids.note_conflict(&error));
                 }
                 Err(error) => {
                     let container = self.moves.after_move(&place.container, error).await?;
@@ -246,7 +246,7 @@ impl Items {
     ) -> Result<FreshRid> {
         match taken {
             Some(rid) => Ok(*rid),
-            None => Ok(*taken.insert(place.partition().rids.take(view, self.core.process)?)),
+            None => Ok(*taken.insert(place.live().rids.take(view, self.core.process)?)),
         }
     }
 

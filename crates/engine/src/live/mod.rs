@@ -10,8 +10,46 @@ mod growth;
 mod rids;
 mod shapes;
 
-pub(crate) use self::bell::Bell;
+use std::sync::Arc;
+
+use partita_storage::PartitionId;
+
+use self::bell::Bell;
 pub use self::bell::NextChange;
-pub(crate) use self::growth::Growth;
-pub(crate) use self::rids::{FreshRid, RidClaim, RidSource};
-pub(crate) use self::shapes::KnownShapes;
+use self::growth::Growth;
+use self::rids::RidSource;
+pub(crate) use self::rids::{FreshRid, RidClaim};
+use self::shapes::KnownShapes;
+use crate::throughput::Meter;
+
+/// What is kept in memory of one partition. It stays with the partition when the container's record
+/// is read again.
+#[derive(Debug)]
+pub(crate) struct LivePartition {
+    /// The id that clients see.
+    pub(crate) range_id: u32,
+    /// Where the store keeps the partition.
+    pub(crate) id: PartitionId,
+    /// What it uses, and how much it may.
+    pub(crate) meter: Meter,
+    pub(crate) rids: RidSource,
+    pub(crate) shapes: KnownShapes,
+    pub(crate) growth: Growth,
+    /// Rung when items have changed. Who waits for it does not keep it.
+    pub(crate) bell: Arc<Bell>,
+}
+
+impl LivePartition {
+    /// Of a partition that nobody has used yet since the process began.
+    pub(crate) fn new(range_id: u32, id: PartitionId) -> LivePartition {
+        LivePartition {
+            range_id,
+            id,
+            meter: Meter::new(),
+            rids: RidSource::new(range_id),
+            shapes: KnownShapes::new(),
+            growth: Growth::default(),
+            bell: Arc::default(),
+        }
+    }
+}

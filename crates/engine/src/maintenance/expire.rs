@@ -55,7 +55,9 @@ impl Maintainer {
         let mut failed = None;
         for (ticket, effects) in tickets {
             match ticket.await {
-                Ok(commit) => self.items.committed(None, partition, commit, effects),
+                Ok(commit) => {
+                    self.items.committed(None, container.live_of(partition), commit, effects)
+                }
                 Err(StorageError::Conflict { .. }) => {}
                 // Others may have been committed all the same.
                 Err(error) => failed = Some(error),

@@ -48,8 +48,8 @@ impl Maintainer {
 
     fn requests_served(&self) -> u64 {
         let catalog = self.core.catalog.current();
-        let partitions = catalog.all_containers().flat_map(|container| &container.partitions);
-        partitions.map(|partition| partition.meter.requests()).sum()
+        let partitions = catalog.all_containers().flat_map(|container| container.serving());
+        partitions.map(|live| live.meter.requests()).sum()
     }
 }
 

@@ -130,7 +130,12 @@ impl Maintainer {
             let record = ItemRecord::decode(&item.record.value)?;
             match record.policy_version.cmp(&container.policies.current) {
                 Ordering::Less => {
-                    let batch = brought_over(container, partition, view, (item, &record))?;
+                    let batch = brought_over(
+                        container,
+                        container.live_of(partition),
+                        view,
+                        (item, &record),
+                    )?;
                     tickets.push(self.core.store.submit(partition.id, batch));
                 }
                 Ordering::Equal => {}

@@ -101,8 +101,8 @@ impl Maintainer {
             }
         }
         let catalog = self.core.catalog.current();
-        let partitions = catalog.all_containers().flat_map(|container| &container.partitions);
-        partitions.for_each(|partition| partition.meter.forget_bytes());
+        let partitions = catalog.all_containers().flat_map(|container| container.serving());
+        partitions.for_each(|live| live.meter.forget_bytes());
         Ok(())
     }
 }

@@ -166,7 +166,8 @@ impl Moves {
         };
         let before = cursor.clone();
         let views = Views { source, target };
-        let mut arrivals = Arrivals::new(&container, stream.target, &*views.source, &*views.target);
+        let mut arrivals =
+            Arrivals::new(&container, known.live_of(stream.target), &*views.source, &*views.target);
         let reached = match cursor.phase {
             Phase::Items => copy_items(stream, &views, &mut cursor, budget, &mut arrivals)?,
             Phase::Feed => copy_feed(stream, &views, &mut cursor, budget, &mut arrivals)?,

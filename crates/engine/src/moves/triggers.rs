@@ -22,6 +22,7 @@ use super::choose::{self, Evenly};
 use crate::catalog::{Container, Partition};
 use crate::core::Core;
 use crate::keys::{Total, stored_total};
+use crate::live::LivePartition;
 
 /// A partition is looked at when it has grown by one part of this many of what it may hold.
 const LOOKS_PER_PARTITION: u64 = 32;
@@ -42,6 +43,14 @@ const WEIGHT_OF_ALL: f64 = 1e6;
 /// finds.
 const PIECES_MAX: u32 = 8;
 
+/// A partition that was looked at.
+struct SizedPartition<'a> {
+    /// What it holds.
+    bytes: u64,
+    partition: &'a Partition,
+    live: &'a LivePartition,
+}
+
 /// How many partitions a container needs for its own throughput.
 pub(super) fn partitions_needed(core: &Core, container: &Container) -> usize {
     let catalog = core.catalog.current();
@@ -54,7 +63,7 @@ pub(super) fn partitions_needed(core: &Core, container: &Container) -> usize {
 
 impl Moves {
     /// Notes that so many bytes were written to a partition.
-    pub(crate) fn note_growth(&self, partition: &Partition, bytes: u64) {
+    pub(crate) fn note_growth(&self, partition: &LivePartition, bytes: u64) {
         if partition.growth.add(bytes, self.bytes_worth_a_look()) {
             self.ask_for_a_look();
             self.core.doorbell.ring();
@@ -87,27 +96,27 @@ impl Moves {
     }
 
     async fn plan_due_move(&self, container: &Arc<Container>) -> Result<()> {
-        let mut sizes: Vec<(u64, &Partition)> = Vec::new();
+        let mut sizes: Vec<SizedPartition<'_>> = Vec::new();
         let for_throughput = self.awaits_partitions(container);
-        for partition in &container.partitions {
-            if !partition.growth.is_due(self.bytes_worth_a_look()) && !for_throughput {
+        for (partition, live) in container.served() {
+            if !live.growth.is_due(self.bytes_worth_a_look()) && !for_throughput {
                 continue;
             }
-            sizes.push((self.look_at(partition)?, partition));
+            sizes.push(SizedPartition { bytes: self.look_at(live)?, partition, live });
         }
         if for_throughput {
             return self.split_for_throughput(container, &sizes).await;
         }
         let bytes_max = self.core.settings.partitions.bytes_max;
-        for (_, partition) in sizes.iter().filter(|(bytes, _)| *bytes > bytes_max) {
-            self.split_for_storage(container, partition).await?;
+        for too_large in sizes.iter().filter(|sized| sized.bytes > bytes_max) {
+            self.split_for_storage(container, too_large).await?;
         }
         Ok(())
     }
 
     /// Reads how much a partition holds. One that holds too much stays due until it is split or
     /// turns out to be indivisible, since something may come in between.
-    fn look_at(&self, partition: &Partition) -> Result<u64> {
+    fn look_at(&self, partition: &LivePartition) -> Result<u64> {
         partition.growth.begin_look();
         let snapshot = self.core.store.snapshot(partition.id).map_err(Error::from);
         let bytes = snapshot.and_then(|view| stored_total(&*view, Total::Bytes));
@@ -121,11 +130,11 @@ impl Moves {
     async fn split_for_throughput(
         &self,
         container: &Arc<Container>,
-        sizes: &[(u64, &Partition)],
+        sizes: &[SizedPartition<'_>],
     ) -> Result<()> {
         let counts = pieces_of(&self.weights(sizes), partitions_needed(&self.core, container));
         let divided = sizes.iter().zip(counts).filter(|(_, count)| *count > 1);
-        for ((bytes, partition), count) in divided {
+        for (SizedPartition { bytes, partition, .. }, count) in divided {
             let is_nearly_empty = *bytes < self.nearly_empty_bytes();
             let at = if is_nearly_empty { Evenly::Hashes } else { Evenly::Bytes };
             let view = self.core.store.snapshot(partition.id)?;
@@ -138,11 +147,11 @@ impl Moves {
 
     /// How much each partition has to do and to hold. Where there is nearly nothing yet, all are
     /// alike.
-    fn weights(&self, sizes: &[(u64, &Partition)]) -> Vec<u64> {
+    fn weights(&self, sizes: &[SizedPartition<'_>]) -> Vec<u64> {
         let now = self.core.clock.monotonic_nanos();
-        let demands = sizes.iter().map(|(_, partition)| partition.meter.demand_last_minute(now));
+        let demands = sizes.iter().map(|sized| sized.live.meter.demand_last_minute(now));
         let demands = shares(demands.collect(), NEARLY_IDLE_RU);
-        let bytes = sizes.iter().map(|(bytes, _)| *bytes as f64);
+        let bytes = sizes.iter().map(|sized| sized.bytes as f64);
         let bytes = shares(bytes.collect(), self.nearly_empty_bytes() as f64);
         let both = demands.iter().zip(bytes).map(|(demand, bytes)| demand + bytes);
         let weights: Vec<u64> = both.map(|share| (share * WEIGHT_OF_ALL) as u64).collect();
@@ -156,7 +165,7 @@ impl Moves {
     async fn split_for_storage(
         &self,
         container: &Arc<Container>,
-        partition: &Partition,
+        SizedPartition { partition, live, .. }: &SizedPartition<'_>,
     ) -> Result<()> {
         let view = self.core.store.snapshot(partition.id)?;
         let bytes_max = self.core.settings.partitions.bytes_max;
@@ -165,7 +174,7 @@ impl Moves {
         match ranges {
             Ok(ranges) => self.plan(container, &[partition], ranges).await.map(|_| ()),
             Err(error) if error.kind == ErrorKind::BadRequest => {
-                partition.growth.end_look();
+                live.growth.end_look();
                 if self.indivisible().insert(partition.id) {
                     let container = container.alt_link();
                     tracing::warn!(container, "a partition is over its size: {error}");

@@ -170,12 +170,10 @@ impl Job<'_> {
         if let Some(inside) = self.inside {
             return Ok(Box::new(Arc::clone(&inside.view)));
         }
-        let partition = self
-            .container
-            .partitions
-            .get(partition)
-            .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
-        self.queries.core.admit_once(work, partition)?;
+        let asked = self.container.served().nth(partition);
+        let (partition, live) =
+            asked.ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
+        self.queries.core.admit_once(work, live)?;
         let view = self.queries.core.open_partition(work, partition)?;
         self.queries.core.check_session(work, partition, view.lsn())?;
         if !self.queries.core.catalog.has_policy_of(self.container) {

@@ -140,9 +140,7 @@ impl Job<'_> {
     /// Admits the request to all partitions that it will ask.
     pub(super) fn admit_all(&self, work: &mut Work<'_>, units: &[Unit]) -> Result<()> {
         for unit in units {
-            if let Some(partition) = self.container.partitions.get(unit.partition) {
-                self.queries.core.admit_once(work, partition)?;
-            }
+            self.queries.core.admit_once(work, self.container.live(unit.partition))?;
         }
         Ok(())
     }
@@ -171,15 +169,15 @@ impl Job<'_> {
             match shares.iter_mut().find(is_same) {
                 Some(share) => share.weight += weight,
                 None => {
-                    let mut partitions = self.container.partitions.iter();
-                    let asked = partitions.find(|known| known.range_id == leaf.range_id);
-                    shares.extend(asked.map(|partition| Share { partition, weight }));
+                    let asked = self.container.live_range(leaf.range_id);
+                    shares.extend(asked.map(|live| Share { partition: live, weight }));
                 }
             }
         }
         if shares.is_empty() {
             // Nobody had to be asked: it is for the one that the reply names.
-            shares.extend(self.first().map(|partition| Share { partition, weight: 1.0 }));
+            let first = self.first().map(|first| self.container.live_of(first));
+            shares.extend(first.map(|live| Share { partition: live, weight: 1.0 }));
         }
         let definition = &self.container.definition.partition_key;
         let is_whole = self.only.len() == definition.paths.len();
@@ -208,10 +206,10 @@ impl Queries {
         let container = Arc::clone(container);
         let consistency = self.core.consistency(work.context);
         let asked = work.admitted.first();
-        let asked = container.partitions.iter().find(|partition| asked == Some(&partition.id));
+        let asked = container.serving().find(|live| asked == Some(&live.id));
         let weight = pricing::charge(&work.usage, consistency).0;
         let mut shares: Vec<Share<'_>> =
-            asked.map(|partition| Share { partition, weight }).into_iter().collect();
+            asked.map(|live| Share { partition: live, weight }).into_iter().collect();
         let spent = work.tally.as_ref().map(|tally| tally.spent()).unwrap_or_default();
         for Spent { range_id, usage, .. } in &spent {
             work.usage += usage;
@@ -219,9 +217,8 @@ impl Queries {
             match shares.iter_mut().find(|share| share.partition.range_id == *range_id) {
                 Some(share) => share.weight += weight,
                 None => {
-                    let mut partitions = container.partitions.iter();
-                    let asked = partitions.find(|partition| partition.range_id == *range_id);
-                    shares.extend(asked.map(|partition| Share { partition, weight }));
+                    let asked = container.live_range(*range_id);
+                    shares.extend(asked.map(|live| Share { partition: live, weight }));
                 }
             }
         }

@@ -74,6 +74,7 @@ impl Resources {
                     policies: Policies::first(computed.clone()),
                     terms: Terms::Short,
                     lsn: Lsn(0),
+                    live: Vec::new(),
                 };
                 let mut changes = Changes::default();
                 changes.create_container(&container);

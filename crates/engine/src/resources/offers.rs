@@ -14,9 +14,10 @@ use partita_query::Filter;
 
 use super::Resources;
 use super::{check_unchanged, page};
-use crate::catalog::{ASKED_FOR_BITS, Changes, Container, Observed, Offer, Partition, slot_count};
+use crate::catalog::{ASKED_FOR_BITS, Changes, Container, Observed, Offer, slot_count};
 use crate::context::Work;
 use crate::keys::{Total, stored_total};
+use crate::live::LivePartition;
 use crate::op::{Change, Condition, Migrate, OfferChange, Outcome, PageRequest};
 
 impl Resources {
@@ -129,7 +130,7 @@ impl Resources {
         let mut bytes = 0;
         for container in &containers {
             let budgets = (0..used.len()).cycle();
-            for (partition, at) in container.partitions.iter().zip(budgets) {
+            for (partition, at) in container.serving().zip(budgets) {
                 bytes += self.partition_bytes(partition)?;
                 if let Some(used) = used.get_mut(at) {
                     *used += partition.meter.ru_peak(now);
@@ -188,7 +189,7 @@ impl Resources {
         }
     }
 
-    fn partition_bytes(&self, partition: &Partition) -> Result<u64> {
+    fn partition_bytes(&self, partition: &LivePartition) -> Result<u64> {
         if let Some(bytes) = partition.meter.bytes() {
             return Ok(bytes);
         }

@@ -16,7 +16,7 @@ use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
 use super::{Step, What, done, left_undone, one_read, size};
-use crate::catalog::{Container, Partition};
+use crate::catalog::Container;
 use crate::changeset::Effects;
 use crate::context::Work;
 use crate::core::is_for_what_is_there;
@@ -64,14 +64,16 @@ impl Items {
         let key = key_of_request(container, header)?;
         let epk = container.definition.partition_key.epk(&key);
         let mut container = Arc::clone(container);
-        self.core.admit_once(work, home_of(&container, &epk))?;
-        self.moves.give_way(home_of(&container, &epk).id).await;
+        let live = container.live(container.partition_index(&epk));
+        self.core.admit_once(work, live)?;
+        self.moves.give_way(live.id).await;
         let home = Home { epk: epk.clone(), key: key.clone().into() };
         let member = |operation| Member::of(&container, &home, operation);
         let members: Vec<Member> = operations.into_iter().map(member).collect();
         let results = self.run_admitted(work, &mut container, (&epk, &key), members).await?;
         let charge = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
-        self.core.settle(work, home_of(&container, &epk), charge, Some((&epk, &key)));
+        let live = container.live(container.partition_index(&epk));
+        self.core.settle(work, live, charge, Some((&epk, &key)));
         Ok(results)
     }
 
@@ -86,7 +88,8 @@ impl Items {
     ) -> Result<Vec<BatchResult>> {
         let memory = self.core.settings.memory.share();
         for _ in 0..ATTEMPTS_MAX {
-            let partition = home_of(container, epk);
+            let at = container.partition_index(epk);
+            let (partition, live) = (&container.partitions[at], container.live(at));
             let mut view = Overlay::new(self.core.open_partition(work, partition)?, &memory);
             view.begin_at(epk, key)?;
             // A batch that only reads must not show less than the client has seen; one that writes
@@ -102,10 +105,10 @@ impl Items {
                 return Ok(results);
             }
             let (served, batch) = (work.served.as_mut(), view.into_batch());
-            match self.commit_items(served, partition, batch, effects).await {
+            match self.commit_items(served, live, batch, effects).await {
                 Ok(_) => return Ok(results),
                 Err(error @ StorageError::Conflict { .. }) => {
-                    if partition.rids.note_conflict(&error) {
+                    if live.rids.note_conflict(&error) {
                         members.iter_mut().for_each(|member| member.rid = None);
                     }
                 }
@@ -235,11 +238,6 @@ impl Member {
     fn reads(&self) -> bool {
         matches!(&self.step, Ok(Step { what: What::Read(_), .. }))
     }
-}
-
-/// The partition of a logical partition.
-fn home_of<'c>(container: &'c Container, epk: &Epk) -> &'c Partition {
-    &container.partitions[container.partition_index(epk)]
 }
 
 fn is_the_servers(kind: &ErrorKind) -> bool {

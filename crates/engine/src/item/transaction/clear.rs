@@ -42,7 +42,7 @@ impl Items {
         let container = self.core.item_container(work, path)?.container;
         let key = key_of_request(&container, header)?;
         let epk = container.definition.partition_key.epk(&key);
-        let partition = &container.partitions[container.partition_index(&epk)];
+        let partition = container.live(container.partition_index(&epk));
         // Once for all chunks: who began may finish.
         self.core.admit_once(work, partition)?;
         work.usage.reads = 1;

@@ -72,16 +72,18 @@ impl Items {
         if let ImportTarget::Range(_) = import.target {
             self.check_fence(partition)?;
         }
-        self.core.admit_once(work, partition)?;
+        self.core.admit_once(work, container.live_of(partition))?;
         self.moves.give_way(partition.id).await;
         let before = Arc::clone(&container);
         let done = self.import_admitted(work, &mut container, import).await;
         // An import costs a look, and what its writes cost.
         work.usage = one_read();
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context)) + work.parts;
-        let partition = target_of(&container, &import.target);
-        let partition = partition.or_else(|_| target_of(&before, &import.target))?;
-        self.core.settle(work, partition, charge, None);
+        let live = match target_of(&container, &import.target) {
+            Ok(partition) => container.live_of(partition),
+            Err(_) => before.live_of(target_of(&before, &import.target)?),
+        };
+        self.core.settle(work, live, charge, None);
         done
     }
 
@@ -94,6 +96,7 @@ impl Items {
     ) -> Result<Outcome> {
         for _ in 0..ATTEMPTS_MAX {
             let partition = target_of(container, &import.target)?;
+            let live = container.live_of(partition);
             let memory = self.core.settings.memory.share();
             let view = Overlay::new(self.core.open_partition(work, partition)?, &memory);
             let done = self.import_into(work, container, view, import)?;
@@ -105,7 +108,7 @@ impl Items {
                 return Ok(outcome);
             }
             let (served, batch) = (work.served.as_mut(), view.into_batch());
-            match self.commit_items(served, partition, batch, effects).await {
+            match self.commit_items(served, live, batch, effects).await {
                 Ok(_) => {
                     if let Some(served) = work.served.as_mut() {
                         served.item_lsn = None;
@@ -114,7 +117,7 @@ impl Items {
                 }
                 // Resource ids are taken anew for the next attempt in any case.
                 Err(error @ StorageError::Conflict { .. }) => {
-                    partition.rids.note_conflict(&error);
+                    live.rids.note_conflict(&error);
                 }
                 Err(error) => {
                     *container = self.moves.after_move(container, error).await?;

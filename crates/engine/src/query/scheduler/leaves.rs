@@ -163,10 +163,10 @@ impl Common for Asked {
     type Answer = Answer;
 
     fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
-        let partition = self
+        let (partition, live) = self
             .container
-            .partitions
-            .get(task.unit.partition)
+            .served()
+            .nth(task.unit.partition)
             .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
         let report = LeafReport {
             range_id: partition.range_id,
@@ -180,6 +180,7 @@ impl Common for Asked {
         let mut leaf = Leaf {
             container: &self.container,
             partition,
+            live,
             view: &*task.view,
             cache: &self.cache,
             memory: &self.memory,

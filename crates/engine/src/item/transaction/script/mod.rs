@@ -35,6 +35,7 @@ use crate::context::Work;
 use crate::item::Items;
 use crate::item::key_of_request;
 use crate::item::write::ATTEMPTS_MAX;
+use crate::live::LivePartition;
 use crate::op::{BatchMode, Op};
 use crate::pricing;
 use crate::script_runtime::{Script, ScriptCall, ScriptEnd, ScriptRole};
@@ -58,6 +59,10 @@ impl Home {
         &self.container.partitions[self.container.partition_index(&self.epk)]
     }
 
+    fn live(&self) -> &Arc<LivePartition> {
+        self.container.live(self.container.partition_index(&self.epk))
+    }
+
     fn header(&self) -> PartitionKeyHeader {
         self.key.clone().into()
     }
@@ -72,13 +77,13 @@ impl Items {
         home: &mut Home,
         run: impl FnMut(&mut Host<'_>, &mut Option<String>) -> Result<T> + Send,
     ) -> Result<T> {
-        self.core.admit_once(work, home.partition())?;
-        self.moves.give_way(home.partition().id).await;
+        self.core.admit_once(work, home.live())?;
+        self.moves.give_way(home.live().id).await;
         let done = self.transact_admitted(work, home, run).await;
         // A run costs a look, and what its operations cost.
         work.usage = one_read();
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context)) + work.parts;
-        self.core.settle(work, home.partition(), charge, Some((&home.epk, &home.key)));
+        self.core.settle(work, home.live(), charge, Some((&home.epk, &home.key)));
         done
     }
 
@@ -103,11 +108,11 @@ impl Items {
             let (value, written) = (written.failure.map_or(ran, Err)?, written.changes);
             let Some(written) = written else { return Ok(value) };
             let (served, Changed { batch, effects }) = (work.served.as_mut(), written);
-            match self.commit_items(served, home.partition(), batch, effects).await {
+            match self.commit_items(served, home.live(), batch, effects).await {
                 Ok(_) => return Ok(value),
                 Err(error @ StorageError::Conflict { .. }) => {
                     // A run that begins anew takes other resource ids, from whoever gives them out.
-                    home.partition().rids.note_conflict(&error);
+                    home.live().rids.note_conflict(&error);
                 }
                 Err(error) => {
                     home.container = self.moves.after_move(&home.container, error).await?;
