@@ -1,10 +1,11 @@
 //! The database: the one entry to everything below.
 //!
-//! [`Database::execute`] takes an operation through its stations: may the caller do it
-//! (`access.rs`), which resource does it mean (`catalog/`), do it (`item/`, `resources/`), and what
-//! does it cost (`pricing.rs`). It is async without a runtime: the only thing an operation ever
-//! waits for is a commit's ticket. Operations on the catalog also make and drop partitions, which
-//! blocks for a few milliseconds: run them on a thread that may wait (`wait.rs`).
+//! [`Database::execute`] takes an operation through its stations: may the caller do it (`access/`),
+//! do it (one of the services), and what does it cost (`pricing.rs`). The services stand on what all
+//! of them share (`core/`), each above those that it uses. It is async without a runtime: the only
+//! thing an operation ever waits for is a commit's ticket. Operations on the catalog also make and
+//! drop partitions, which blocks for a few milliseconds: run them on a thread that may wait
+//! (`wait.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::describe::{Alert, PartitionMetrics, Reports, Watch};
 use crate::item::{Items, Turn};
 use crate::maintenance::Maintainer;
 use crate::moves::Moves;
-use crate::op::{Op, Outcome, Reply};
+use crate::op::{Effect, Op, Outcome, Reply};
 use crate::pricing;
 use crate::query::Queries;
 use crate::resources::Resources;
@@ -92,7 +93,7 @@ impl Database {
             return reply;
         }
         let mut work = Work::new(context);
-        let writes_an_item = op.writes_an_item();
+        let writes_an_item = op.effect() == Effect::WritesItem;
         let result = match self.check_allowed(context, &op) {
             Ok(()) => self.dispatch(&mut work, op).await,
             Err(error) => Err(error),
@@ -237,7 +238,7 @@ impl Database {
     }
 
     async fn dispatch(&self, work: &mut Work<'_>, op: Op) -> Result<Outcome> {
-        if op.writes_items() {
+        if matches!(op.effect(), Effect::WritesItem | Effect::WritesItems) {
             self.core.check_session_form(work.context)?;
         }
         match op {

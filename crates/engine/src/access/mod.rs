@@ -13,7 +13,7 @@ use std::sync::Arc;
 use partita_model::{Error, PartitionKey, PermissionRid, Result, ScriptRid};
 
 use crate::catalog::{CatalogStore, Container, PermissionMode, Target};
-use crate::op::{BatchAction, EncryptionKeyOp, ItemPath, Op, ScriptOp};
+use crate::op::{BatchAction, Effect, ItemPath, Op};
 
 pub use self::roles::{DataAction, RoleAssignment, RoleScope, Roles};
 
@@ -91,52 +91,15 @@ pub(crate) fn check_script(access: &Access, script: ScriptRid) -> Result<()> {
     }
 }
 
+/// Is it open to credentials that may only read?
 fn reads(op: &Op) -> bool {
     match op {
-        Op::ReadDatabase { .. }
-        | Op::ListDatabases { .. }
-        | Op::ReadContainer { .. }
-        | Op::ListContainers { .. }
-        | Op::ContainerStatistics { .. }
-        | Op::ListPartitions { .. }
-        | Op::DescribePartitions { .. }
-        | Op::LocateKey { .. }
-        | Op::RecentQueries { .. }
-        | Op::ReadOffer { .. }
-        | Op::ListOffers { .. }
-        | Op::ReadItem { .. }
-        | Op::ListItems { .. }
-        | Op::ReadChanges { .. }
-        | Op::Query { .. }
-        | Op::PlanQuery { .. }
-        | Op::ListConflicts { .. }
-        | Op::FindConflict { .. }
-        | Op::EncryptionKey(EncryptionKeyOp::Read { .. } | EncryptionKeyOp::List { .. })
-        | Op::Script(ScriptOp::Read { .. } | ScriptOp::List { .. }) => true,
         Op::Batch { operations, .. } => {
             operations.iter().all(|operation| matches!(operation.action, BatchAction::Read { .. }))
         }
         Op::QueryResources { list, .. } => reads(list),
-        Op::CreateDatabase { .. }
-        | Op::DeleteDatabase { .. }
-        | Op::CreateContainer { .. }
-        | Op::ReplaceContainer { .. }
-        | Op::DeleteContainer { .. }
-        | Op::SplitPartition { .. }
-        | Op::MergePartitions { .. }
-        | Op::ReplaceOffer { .. }
-        | Op::CreateItem { .. }
-        | Op::UpsertItem { .. }
-        | Op::ReplaceItem { .. }
-        | Op::PatchItem { .. }
-        | Op::DeleteItem { .. }
-        | Op::DeletePartitionKey { .. }
-        | Op::ExecuteProcedure(_)
-        | Op::Triggered { .. }
-        | Op::Import(_)
-        | Op::User(_)
-        | Op::EncryptionKey(_)
-        | Op::Permission(_)
-        | Op::Script(_) => false,
+        // Whoever reads a permission has a token that may write.
+        Op::User(_) | Op::Permission(_) => false,
+        op => op.effect() == Effect::Reads,
     }
 }

@@ -1,6 +1,6 @@
 //! The change feed as clients read it: what became of items, in the order of commits.
 //!
-//! Every partition has a line of LSNs, and its feed (`feed.rs`) names the items that each commit
+//! Every partition has a line of LSNs, and its feed (`feed/`) names the items that each commit
 //! changed. A reader says how far it got, a page follows from there, and the page's ETag says how
 //! far it is now (`position.rs`). The server keeps nothing between two pages, and as the partitions
 //! that a partition is split into keep its LSNs, a reader goes on with what it has.
@@ -34,7 +34,7 @@ use partita_storage::Snapshot;
 
 pub(crate) use self::page::{commits_after, lsn_of};
 
-use self::page::{Page, Part};
+use self::page::{FeedPart, Page};
 use self::position::{Asked, Piece, Position};
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
@@ -101,7 +101,7 @@ impl Changes {
                 }
                 (_, None) => vec![Piece { epks: epks.clone(), after: Lsn(0) }],
             };
-            let part = Part::new(&container, &pieces, &area.only);
+            let part = FeedPart::new(&container, &pieces, &area.only);
             let before = page.changes.len();
             let (end, walked) = (view.lsn(), page.walk(&part, &*view));
             shares
@@ -119,7 +119,7 @@ impl Changes {
         work.usage.read_bytes = page.loaded_bytes;
         work.usage.long_steps = supervision.long_steps();
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
-        self.core.settle_shares(work, charge, &shares, None);
+        self.core.charge_shares(work, charge, &shares, None);
         ended?;
         let etag = Position::after_page(after.as_ref(), &asked, &container.former_ranges);
         let (changes, etag) = (page.changes, etag.to_string());

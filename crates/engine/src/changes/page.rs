@@ -65,7 +65,7 @@ enum Room {
 }
 
 /// The part of a partition that is asked for.
-pub(super) struct Part<'a> {
+pub(super) struct FeedPart<'a> {
     container: &'a Container,
     /// The keys of the items in each of its pieces, and up to which LSN the reader has seen it.
     pieces: Vec<(KeyRange, Lsn)>,
@@ -73,10 +73,14 @@ pub(super) struct Part<'a> {
     only: &'a [KeyPart],
 }
 
-impl<'a> Part<'a> {
-    pub(super) fn new(container: &'a Container, pieces: &[Piece], only: &'a [KeyPart]) -> Part<'a> {
+impl<'a> FeedPart<'a> {
+    pub(super) fn new(
+        container: &'a Container,
+        pieces: &[Piece],
+        only: &'a [KeyPart],
+    ) -> FeedPart<'a> {
         let piece = |piece: &Piece| (keys::items_in(&piece.epks), piece.after);
-        Part { container, pieces: pieces.iter().map(piece).collect(), only }
+        FeedPart { container, pieces: pieces.iter().map(piece).collect(), only }
     }
 
     /// Up to where the reader has seen everything, whatever piece it is in.
@@ -132,7 +136,7 @@ impl<'a> Page<'a> {
 
     /// Adds what changed in a part since its reader was there; the LSN up to which everything was
     /// looked at.
-    pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot) -> Result<Lsn> {
+    pub(super) fn walk(&mut self, part: &FeedPart<'_>, view: &dyn Snapshot) -> Result<Lsn> {
         let mut reached = part.after();
         while reached < view.lsn() {
             let (entries, more) = commits_after(view, reached, CHUNK)?;
@@ -201,7 +205,7 @@ impl<'a> Page<'a> {
     /// Adds the items of a commit that have not changed since.
     fn add_latest(
         &mut self,
-        part: &Part<'_>,
+        part: &FeedPart<'_>,
         view: &dyn Snapshot,
         commit: &[Entry],
         lsn: Lsn,
@@ -254,7 +258,7 @@ impl<'a> Page<'a> {
     }
 
     /// Adds everything that a commit did.
-    fn add_all(&mut self, part: &Part<'_>, commit: &[Entry], lsn: Lsn) -> Result<Room> {
+    fn add_all(&mut self, part: &FeedPart<'_>, commit: &[Entry], lsn: Lsn) -> Result<Room> {
         for entry in commit {
             let change = Change::decode(&entry.record.value)?;
             let ts = change.ts.unwrap_or(0);

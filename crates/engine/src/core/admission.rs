@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Charges a partition what a request cost.
-    pub(crate) fn settle(
+    pub(crate) fn charge(
         &self,
         work: &Work<'_>,
         partition: &LivePartition,
@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// Charges several partitions what a request cost, by what each did for it.
-    pub(crate) fn settle_shares(
+    pub(crate) fn charge_shares(
         &self,
         work: &Work<'_>,
         charge: Charge,
@@ -118,7 +118,7 @@ impl Core {
         let charged = pricing::charge(&work.usage, consistency);
         work.usage.refused_writes = 1;
         let whole = pricing::charge(&work.usage, consistency);
-        self.settle(work, partition, Charge(whole.0 - charged.0), None);
+        self.charge(work, partition, Charge(whole.0 - charged.0), None);
     }
 
     fn charge_cents(

@@ -41,12 +41,12 @@ fn parts(token: &str) -> impl Iterator<Item = &str> {
     token.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
-struct Seen {
+struct SeenLsn {
     version: i64,
     lsn: Lsn,
 }
 
-fn parse(part: &str) -> Result<(u32, Seen)> {
+fn parse(part: &str) -> Result<(u32, SeenLsn)> {
     let invalid = || {
         Error::bad_request(format!(
             "The session token provided '{part}' is invalid: expected <range>:<version>#<lsn>"
@@ -59,7 +59,7 @@ fn parse(part: &str) -> Result<(u32, Seen)> {
     let Some(lsn) = fields.next() else {
         // The oldest form has no version.
         let lsn = first.parse().map_err(|_| invalid())?;
-        return Ok((range, Seen { version: VERSION, lsn: Lsn(lsn) }));
+        return Ok((range, SeenLsn { version: VERSION, lsn: Lsn(lsn) }));
     };
     for region in fields {
         let (id, local) = region.split_once('=').ok_or_else(invalid)?;
@@ -67,7 +67,7 @@ fn parse(part: &str) -> Result<(u32, Seen)> {
     }
     let version = first.parse().map_err(|_| invalid())?;
     let lsn = lsn.parse().map_err(|_| invalid())?;
-    Ok((range, Seen { version, lsn: Lsn(lsn) }))
+    Ok((range, SeenLsn { version, lsn: Lsn(lsn) }))
 }
 
 #[cfg(test)]

@@ -81,14 +81,14 @@ impl AlertKind {
 pub struct Watch {
     /// Logical partitions that were reported.
     large: HashSet<(ContainerRid, String)>,
-    partitions: HashMap<PartitionId, Seen>,
+    partitions: HashMap<PartitionId, RequestWindow>,
     /// How full the disk was.
     disk: DiskLevel,
 }
 
 /// A partition's counters when its window began.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct RequestWindow {
     began_nanos: u64,
     requests: u64,
     throttled: u64,
@@ -151,9 +151,13 @@ impl Reports {
         let now = self.core.clock.monotonic_nanos();
         let meter = &partition.meter;
         let (served, refused) = (meter.requests(), meter.throttled());
-        let begin =
-            |reported| Seen { began_nanos: now, requests: served, throttled: refused, reported };
-        let seen = watch.partitions.entry(partition.id).or_insert_with(|| Seen {
+        let begin = |reported| RequestWindow {
+            began_nanos: now,
+            requests: served,
+            throttled: refused,
+            reported,
+        };
+        let seen = watch.partitions.entry(partition.id).or_insert_with(|| RequestWindow {
             began_nanos: now,
             requests: 0,
             throttled: 0,

@@ -43,7 +43,7 @@ impl Items {
             let weight = (1 + paid(report)) as f64;
             shares.extend(asked.map(|live| Share { partition: live, weight }));
         }
-        self.core.settle_shares(work, charge, &shares, None);
+        self.core.charge_shares(work, charge, &shares, None);
         let items = found.items.into_iter().map(|text| ItemBody(text.into())).collect();
         Ok(Outcome::Items { items, continuation: found.continuation })
     }

@@ -3,7 +3,7 @@
 //! Every operation on one item begins the same way: the container is resolved, the key that the
 //! client sent is completed and hashed, and the hash names the partition ([`ItemPlace`]). From there a
 //! read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict
-//! (`write.rs`), where `draft.rs` understands what was sent and `batch.rs` computes everything that
+//! (`write.rs`), where `draft.rs` understands what was sent and `changeset/` computes everything that
 //! changes with an item; `committed.rs` is what follows every commit. A feed is a query without a
 //! filter (`list.rs`).
 
@@ -105,9 +105,9 @@ impl Items {
     }
 
     /// Charges an item's partition what the operation on it has used.
-    fn settle_item(&self, work: &Work<'_>, place: &ItemPlace) {
+    fn charge_item(&self, work: &Work<'_>, place: &ItemPlace) {
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
-        self.core.settle(work, place.live(), charge, Some((&place.epk, &place.key)));
+        self.core.charge(work, place.live(), charge, Some((&place.epk, &place.key)));
     }
 
     /// Looks an item up.

@@ -26,7 +26,7 @@ impl Items {
     ) -> Result<Outcome> {
         self.core.admit(work, place.live())?;
         let read = self.read_admitted(work, place, condition);
-        self.settle_item(work, place);
+        self.charge_item(work, place);
         read
     }
 

@@ -113,7 +113,7 @@ impl Items {
         self.moves.give_way(place.live().id).await;
         let mut moved = None;
         let written = self.write_admitted(work, place, intent, &mut moved).await;
-        self.settle_item(work, moved.as_ref().unwrap_or(place));
+        self.charge_item(work, moved.as_ref().unwrap_or(place));
         written
     }
 

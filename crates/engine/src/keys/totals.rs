@@ -1,6 +1,6 @@
 //! The totals of a partition, as a view shows them.
 //!
-//! They are counters that every write adds to (`item/batch.rs`); an empty partition has none yet.
+//! They are counters that every write adds to (`changeset/`); an empty partition has none yet.
 
 use partita_model::Result;
 use partita_storage::{Snapshot, Space, counter};

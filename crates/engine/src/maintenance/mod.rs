@@ -110,7 +110,7 @@ impl Maintainer {
                 Err(error) => result = Err(error),
             }
         }
-        match self.tidy_some(budget).await {
+        match self.do_chores(budget).await {
             Ok(Maintenance::Idle) if is_decided => result,
             Ok(Maintenance::Idle) => result.and(Ok(Maintenance::Blocked)),
             tidied => result.and(tidied),
@@ -122,7 +122,7 @@ impl Maintainer {
     async fn make_room(&self, budget: &MaintenanceBudget, is_decided: bool) -> Result<Maintenance> {
         self.moves.drop_retired()?;
         self.core.store.free_dropped()?;
-        match self.tidy_some(budget).await {
+        match self.do_chores(budget).await {
             Ok(Maintenance::Idle) if !is_decided => Ok(Maintenance::Blocked),
             tidied => tidied,
         }

@@ -57,16 +57,16 @@ pub(super) enum Reached {
 /// How following a feed that grows gets on, in rounds: each goes to where the feed ended when it
 /// began. In memory: after a restart it is found out anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Round {
+pub(super) struct FollowRound {
     goal: Lsn,
     /// How far it was.
     distance: u64,
 }
 
-impl Round {
+impl FollowRound {
     /// The round after a step that came to `at`; None if it has no sense to begin another one.
-    fn after(known: Option<Round>, at: Lsn, end: Lsn) -> Option<Round> {
-        let next = Round { goal: end, distance: end.0.saturating_sub(at.0) };
+    fn after(known: Option<FollowRound>, at: Lsn, end: Lsn) -> Option<FollowRound> {
+        let next = FollowRound { goal: end, distance: end.0.saturating_sub(at.0) };
         match known {
             None => Some(next),
             Some(round) if at < round.goal => Some(round),
@@ -195,7 +195,7 @@ impl Moves {
     fn follow(&self, stream: &Stream<'_>, at: Lsn, end: Lsn) -> Reached {
         let mut rounds = self.rounds();
         let key = (stream.source.id, stream.target.id);
-        match Round::after(rounds.get(&key).copied(), at, end) {
+        match FollowRound::after(rounds.get(&key).copied(), at, end) {
             Some(round) => {
                 rounds.insert(key, round);
                 Reached::Middle
@@ -347,11 +347,11 @@ mod tests {
 
     #[test]
     fn following_gives_up_when_it_comes_no_nearer() {
-        let first = Round::after(None, Lsn(0), Lsn(1_000)).unwrap();
-        assert_eq!(Round::after(Some(first), Lsn(900), Lsn(1_500)), Some(first), "under way");
-        let second = Round::after(Some(first), Lsn(1_000), Lsn(1_600)).unwrap();
-        assert_eq!(second, Round { goal: Lsn(1_600), distance: 600 });
-        assert_eq!(Round::after(Some(second), Lsn(1_600), Lsn(2_190)), None);
+        let first = FollowRound::after(None, Lsn(0), Lsn(1_000)).unwrap();
+        assert_eq!(FollowRound::after(Some(first), Lsn(900), Lsn(1_500)), Some(first), "under way");
+        let second = FollowRound::after(Some(first), Lsn(1_000), Lsn(1_600)).unwrap();
+        assert_eq!(second, FollowRound { goal: Lsn(1_600), distance: 600 });
+        assert_eq!(FollowRound::after(Some(second), Lsn(1_600), Lsn(2_190)), None);
     }
 
     #[test]

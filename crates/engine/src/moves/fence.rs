@@ -22,13 +22,13 @@ use crate::catalog::Container;
 /// The partitions that are sealed for a cutover, and who waits for that.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    state: Mutex<State>,
+    state: Mutex<FenceState>,
     /// Somebody may be held: all that most writers have to look at.
     holds: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FenceState {
     closed: HashSet<PartitionId>,
     /// Their writers are held before they begin.
     held: HashSet<PartitionId>,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Fences {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FenceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl Fences {
     }
 }
 
-impl State {
+impl FenceState {
     /// Notes an opening; those who wait for one.
     fn wake(&mut self) -> Vec<Waker> {
         self.openings += 1;

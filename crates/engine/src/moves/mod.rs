@@ -62,7 +62,7 @@ pub(crate) struct Moves {
     fences: Fences,
     retired: Mutex<Vec<Retired>>,
     /// How following gets on, by source and target.
-    rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::Round>>,
+    rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::FollowRound>>,
     /// What it took so far to reach the end, by the first target.
     efforts: Mutex<HashMap<PartitionId, Effort>>,
     /// Something grew, or was given more throughput: see `triggers.rs`.
@@ -126,7 +126,7 @@ impl Moves {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rounds(&self) -> MutexGuard<'_, HashMap<(PartitionId, PartitionId), copy::Round>> {
+    fn rounds(&self) -> MutexGuard<'_, HashMap<(PartitionId, PartitionId), copy::FollowRound>> {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,6 +10,7 @@
 
 mod batch;
 mod changes;
+mod effect;
 mod encryption_keys;
 mod import;
 mod partitions;
@@ -31,6 +32,7 @@ pub use batch::{BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, 
 pub use changes::{
     ChangeKind, ChangedItem, ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, VersionChange,
 };
+pub(crate) use effect::Effect;
 pub use encryption_keys::EncryptionKeyOp;
 pub use import::{Existing, Import, ImportIds, ImportTarget};
 pub use partitions::{
@@ -304,33 +306,6 @@ pub enum Op {
     },
     /// Many new items for one partition, in one commit.
     Import(Box<Import>),
-}
-
-impl Op {
-    /// Does it write one item, and nothing else?
-    pub(crate) fn writes_an_item(&self) -> bool {
-        matches!(
-            self,
-            Op::CreateItem { .. }
-                | Op::UpsertItem { .. }
-                | Op::ReplaceItem { .. }
-                | Op::PatchItem { .. }
-                | Op::DeleteItem { .. }
-        )
-    }
-
-    /// Does it write items, or may it?
-    pub(crate) fn writes_items(&self) -> bool {
-        self.writes_an_item()
-            || matches!(
-                self,
-                Op::DeletePartitionKey { .. }
-                    | Op::ExecuteProcedure(_)
-                    | Op::Triggered { .. }
-                    | Op::Batch { .. }
-                    | Op::Import(_)
-            )
-    }
 }
 
 /// Where a partition is divided.

@@ -30,11 +30,11 @@ pub(crate) struct QueryLog {
 struct Recent {
     /// Counts the queries: a clock for "lately".
     asked: u64,
-    queries: Vec<Known>,
+    queries: Vec<KnownQuery>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownQuery {
     query: RecentQuery,
     last: u64,
 }
@@ -86,7 +86,7 @@ impl Recent {
             Scope::PartitionKey(header) => header.0.len(),
             Scope::All | Scope::Range { .. } | Scope::Epks(_) => 0,
         };
-        let is_same = |known: &&mut Known| {
+        let is_same = |known: &&mut KnownQuery| {
             let query = &known.query;
             query.text == request.text
                 && query.key_parts == key_parts
@@ -110,7 +110,7 @@ impl Recent {
             key_parts,
             count: 1,
         };
-        self.queries.push(Known { query, last: self.asked });
+        self.queries.push(KnownQuery { query, last: self.asked });
     }
 
     /// The least asked goes, of those the one that was not asked for the longest time. All others

@@ -4,9 +4,9 @@
 //! lowered (`partita_query`), or does so now → `route.rs` finds the partitions to ask and decides
 //! whether the server may answer at all → `token.rs` and `cursor.rs` tell where the page before
 //! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
-//! (`leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
+//! (`scheduler/leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
 //! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. On which
-//! threads all this happens is decided in `scheduler.rs`.
+//! threads all this happens is decided in `scheduler/`.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -248,7 +248,7 @@ impl Queries {
         if let Err(error) = &result
             && !attempt.is_some_and(Attempt::is_given_up)
         {
-            self.settle_failed(work, error);
+            self.charge_failed(work, error);
         }
         result
     }
@@ -306,7 +306,7 @@ impl Queries {
         job.note_served(work)?;
         let mut report = job.report(work, &page);
         if inside.is_none() {
-            job.settle(work, &report);
+            job.charge(work, &report);
         }
         report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
         report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);

@@ -1,7 +1,7 @@
 //! Prepared queries: a text is parsed, checked and lowered once, not for every page.
 //!
 //! The pages of a query, queries that come again, and an attempt that was given up inline and runs
-//! in the pool (`scheduler.rs`) find here what the first of them prepared: the lowered query and
+//! in the pool (`scheduler/`) find here what the first of them prepared: the lowered query and
 //! its filter on partition keys. What a text means depends on its parameters and on the container's
 //! computed properties and indexes. So an entry is named by all of these: the container by its
 //! resource id, which no other container ever gets, and by the LSN of its record in the catalog,

@@ -159,7 +159,7 @@ impl Job<'_> {
     }
 
     /// Charges the partitions. What the page costs in itself is for the first one.
-    pub(super) fn settle(&self, work: &Work<'_>, report: &QueryReport) {
+    pub(super) fn charge(&self, work: &Work<'_>, report: &QueryReport) {
         let consistency = self.queries.core.consistency(work.context);
         let mut shares: Vec<Share<'_>> = Vec::new();
         for leaf in &report.leaves {
@@ -184,7 +184,7 @@ impl Job<'_> {
         let key = is_whole.then(|| PartitionKey(self.only.clone()));
         let key = key.map(|key| (definition.epk(&key), key));
         let key = key.as_ref().map(|(epk, key)| (epk, key));
-        self.queries.core.settle_shares(work, report.charge, &shares, key);
+        self.queries.core.charge_shares(work, report.charge, &shares, key);
     }
 
     /// The first partition of the area that the request names.
@@ -197,7 +197,7 @@ impl Queries {
     /// A query that failed after it had begun costs what was done for it in each partition until
     /// then; what it costs in itself is for the one that was asked first. One that was not admitted
     /// costs nothing.
-    pub(super) fn settle_failed(&self, work: &mut Work<'_>, error: &Error) {
+    pub(super) fn charge_failed(&self, work: &mut Work<'_>, error: &Error) {
         if matches!(error.kind, ErrorKind::Throttled { .. }) {
             work.usage = Usage::default();
             return;
@@ -224,7 +224,7 @@ impl Queries {
         }
         if !shares.is_empty() {
             let charge = pricing::charge(&work.usage, consistency);
-            self.core.settle_shares(work, charge, &shares, None);
+            self.core.charge_shares(work, charge, &shares, None);
         }
     }
 }

@@ -313,7 +313,7 @@ impl Stream {
             }
             self.round_of_rows(order, share, answers, reports)
         };
-        self.settle_doubt(&round.rows)?;
+        self.resolve_doubt(&round.rows)?;
         Ok(round)
     }
 
@@ -448,7 +448,7 @@ impl Stream {
     }
 
     /// Fails if what comes after a place that was not certain may have been delivered before.
-    fn settle_doubt(&mut self, rows: &[StreamRow]) -> Result<()> {
+    fn resolve_doubt(&mut self, rows: &[StreamRow]) -> Result<()> {
         let Some(doubt) = &self.doubt else { return Ok(()) };
         let first = match rows.first() {
             Some(row) => {

@@ -15,7 +15,7 @@ use crate::op::{Change, Condition, ContainerPath, Outcome, PageRequest, ScriptOp
 
 /// A kind of scripts in a container.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ScriptGroup<'a> {
     container: &'a ContainerPath,
     kind: ScriptKind,
 }
@@ -33,11 +33,11 @@ impl Resources {
         match op {
             ScriptOp::Create { container, kind, body } => {
                 let body = ScriptBody::parse(kind, &body)?;
-                self.create_script(work, Place { container: &container, kind }, &body).await
+                self.create_script(work, ScriptGroup { container: &container, kind }, &body).await
             }
             ScriptOp::Upsert { container, kind, body, condition } => {
                 let (body, place) =
-                    (ScriptBody::parse(kind, &body)?, Place { container: &container, kind });
+                    (ScriptBody::parse(kind, &body)?, ScriptGroup { container: &container, kind });
                 self.upsert_script(work, place, &body, condition.as_ref()).await
             }
             ScriptOp::Read { script, condition } => {
@@ -59,7 +59,7 @@ impl Resources {
     async fn create_script(
         &self,
         work: &mut Work<'_>,
-        place: Place<'_>,
+        place: ScriptGroup<'_>,
         body: &ScriptBody,
     ) -> Result<Outcome> {
         self.core.item_container(work, place.container)?;
@@ -79,7 +79,7 @@ impl Resources {
     async fn upsert_script(
         &self,
         work: &mut Work<'_>,
-        place: Place<'_>,
+        place: ScriptGroup<'_>,
         body: &ScriptBody,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {

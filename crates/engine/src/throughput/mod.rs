@@ -1,14 +1,9 @@
-//! Provisioned throughput: who may use how much, and who has used what.
+//! Provisioned throughput: how much a partition may use, and what it has used.
 //!
-//! Every partition has a [`Meter`]. A request is *admitted* to the partitions that it is about to
-//! ask, or refused with the time after which it would be admitted; when it is done, each partition
-//! is *charged* what the request cost there. The charges of all partitions add up to the charge of
-//! the reply, to the hundredth. A query may run for long: what it costs for sure is *owed* by its
-//! partitions while it runs, so that those who come meanwhile are admitted by that.
-//!
-//! `limit.rs` is the arithmetic of a rate limit, `budget.rs` what a partition may use, `assign.rs`
-//! which budget a partition has. `meter.rs`, `window.rs` and `hot.rs` tell what it did. `quota.rs`
-//! is about another limit, the size of a logical partition.
+//! Every partition has a [`Meter`]. `limit.rs` is the arithmetic of a rate limit, `budget.rs` what a
+//! partition may use; `meter.rs`, `window.rs` and `hot.rs` tell what it did. Which budget a partition
+//! has is up to the catalog (`catalog/budgets.rs`); who is admitted and what is charged, to the core
+//! (`core/admission.rs`).
 //!
 //! Reads and writes of items are throttled; the catalog's resources and plans of queries are not.
 

@@ -15,7 +15,7 @@ use partita_model::{
 use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
-use super::{Step, What, done, left_undone, one_read, size};
+use super::{Step, StepAction, done, left_undone, one_read, size};
 use crate::catalog::Container;
 use crate::changeset::Effects;
 use crate::context::Work;
@@ -33,13 +33,13 @@ pub(super) const OTHER_KEY: &str = "One or more operations within the batch requ
     partition key value than the request.";
 
 /// The logical partition of a batch.
-struct Home {
+struct BatchHome {
     epk: Epk,
     key: PartitionKeyHeader,
 }
 
 /// An operation with what must survive a conflict.
-struct Member {
+struct AtomicMember {
     step: Result<Step>,
     returns: Returns,
     rid: Option<FreshRid>,
@@ -67,13 +67,13 @@ impl Items {
         let live = container.live(container.partition_index(&epk));
         self.core.admit_once(work, live)?;
         self.moves.give_way(live.id).await;
-        let home = Home { epk: epk.clone(), key: key.clone().into() };
-        let member = |operation| Member::of(&container, &home, operation);
-        let members: Vec<Member> = operations.into_iter().map(member).collect();
+        let home = BatchHome { epk: epk.clone(), key: key.clone().into() };
+        let member = |operation| AtomicMember::of(&container, &home, operation);
+        let members: Vec<AtomicMember> = operations.into_iter().map(member).collect();
         let results = self.run_admitted(work, &mut container, (&epk, &key), members).await?;
         let charge = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
         let live = container.live(container.partition_index(&epk));
-        self.core.settle(work, live, charge, Some((&epk, &key)));
+        self.core.charge(work, live, charge, Some((&epk, &key)));
         Ok(results)
     }
 
@@ -84,7 +84,7 @@ impl Items {
         work: &mut Work<'_>,
         container: &mut Arc<Container>,
         (epk, key): (&Epk, &PartitionKey),
-        mut members: Vec<Member>,
+        mut members: Vec<AtomicMember>,
     ) -> Result<Vec<BatchResult>> {
         let memory = self.core.settings.memory.share();
         for _ in 0..ATTEMPTS_MAX {
@@ -94,7 +94,7 @@ impl Items {
             view.begin_at(epk, key)?;
             // A batch that only reads must not show less than the client has seen; one that writes
             // is never refused for it.
-            if members.iter().all(Member::reads) {
+            if members.iter().all(AtomicMember::reads) {
                 self.core.check_session(work, partition, view.lsn())?;
             }
             let (results, effects) = match self.run_members(work, &mut view, &mut members)? {
@@ -131,7 +131,7 @@ impl Items {
         &self,
         work: &mut Work<'_>,
         view: &mut Overlay,
-        members: &mut [Member],
+        members: &mut [AtomicMember],
     ) -> Result<Run> {
         let mut results = Vec::with_capacity(members.len());
         let (mut effects, mut bytes) = (Effects::default(), 0);
@@ -159,20 +159,20 @@ impl Items {
         &self,
         work: &mut Work<'_>,
         view: &mut Overlay,
-        member: &mut Member,
+        member: &mut AtomicMember,
         effects: &mut Effects,
     ) -> Result<(BatchDone, Charge)> {
         let step = member.step.as_ref().map_err(Error::clone)?;
         let place = &step.place;
         let (outcome, usage) = match &step.what {
-            What::Read(condition) => {
+            StepAction::Read(condition) => {
                 let current = self.current(work, view, place)?;
                 let lsn = current.as_ref().map(|current| current.lsn);
                 view.saw(Space::Items, place.item_key.clone(), lsn);
                 let mut usage = one_read();
                 (version(current, &place.id, condition.as_ref(), &mut usage)?, usage)
             }
-            What::Write(intent) => {
+            StepAction::Write(intent) => {
                 let prepared = self.prepare(work, view, place, intent, &mut member.rid)?;
                 view.absorb(prepared.batch)?;
                 *effects = effects.and(prepared.effects);
@@ -188,7 +188,7 @@ impl Items {
     fn broken(
         &self,
         work: &Work<'_>,
-        members: &[Member],
+        members: &[AtomicMember],
         at: usize,
         error: Error,
     ) -> Vec<BatchResult> {
@@ -207,8 +207,8 @@ impl Items {
     }
 }
 
-impl Member {
-    fn of(container: &Arc<Container>, home: &Home, operation: BatchOperation) -> Member {
+impl AtomicMember {
+    fn of(container: &Arc<Container>, home: &BatchHome, operation: BatchOperation) -> AtomicMember {
         let BatchOperation { action, partition_key, condition, ttl_seconds, returns, .. } =
             operation;
         let key = partition_key.as_ref().unwrap_or(&home.key);
@@ -224,7 +224,7 @@ impl Member {
             }
             step => step,
         };
-        Member { step, returns, rid: None }
+        AtomicMember { step, returns, rid: None }
     }
 
     /// Goes to where its item lives after a move.
@@ -236,7 +236,7 @@ impl Member {
     }
 
     fn reads(&self) -> bool {
-        matches!(&self.step, Ok(Step { what: What::Read(_), .. }))
+        matches!(&self.step, Ok(Step { what: StepAction::Read(_), .. }))
     }
 }
 

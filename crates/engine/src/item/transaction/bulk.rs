@@ -20,7 +20,7 @@ use partita_model::{
 
 use super::join::{self, Boxed};
 use super::script::TriggeredWrite;
-use super::{Step, What, done, left_undone, size};
+use super::{Step, StepAction, done, left_undone, size};
 use crate::catalog::{Container, Partition};
 use crate::context::{Context, Work};
 use crate::item::Items;
@@ -31,13 +31,13 @@ use crate::pricing;
 use crate::query::gone;
 
 /// An operation of a bulk.
-struct Member {
-    task: Result<Task>,
+struct BulkMember {
+    task: Result<BulkTask>,
     returns: Returns,
 }
 
 #[expect(clippy::large_enum_variant, reason = "nearly all are plain")]
-enum Task {
+enum BulkTask {
     Plain(Step),
     Triggered(Box<TriggeredWrite>),
 }
@@ -80,7 +80,7 @@ impl Items {
         // Also a bulk whose operations all fail tells how far its partition was.
         drop(self.core.open_partition(work, partition)?);
         let member = |operation| self.bulk_member(container, partition, operation);
-        let members: Vec<Member> = operations.into_iter().map(member).collect();
+        let members: Vec<BulkMember> = operations.into_iter().map(member).collect();
         let bulk =
             Bulk { context: work.context, container, memory: self.core.settings.memory.share() };
         let mut finished = match on_error {
@@ -116,13 +116,13 @@ impl Items {
         container: &Arc<Container>,
         partition: &Partition,
         operation: BatchOperation,
-    ) -> Member {
+    ) -> BulkMember {
         let returns = operation.returns;
         let task = match operation.triggers.is_empty() {
-            true => Task::of(container, operation),
+            true => BulkTask::of(container, operation),
             false => self
                 .triggered_write(container, operation)
-                .map(|write| Task::Triggered(Box::new(write))),
+                .map(|write| BulkTask::Triggered(Box::new(write))),
         };
         let task = task.and_then(|task| match partition.epks.contains(task.home().0) {
             true => Ok(task),
@@ -133,14 +133,14 @@ impl Items {
                 partition.range_id
             ))),
         });
-        Member { task, returns }
+        BulkMember { task, returns }
     }
 
-    async fn run_together(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
+    async fn run_together(&self, bulk: &Bulk<'_>, members: &[BulkMember]) -> Vec<Finished> {
         let entangled = !bulk.container.definition.unique_keys.is_empty()
-            || members.iter().flat_map(|member| &member.task).any(Task::concerns_others);
-        let line = |task: &Task| match task {
-            Task::Plain(step) if !entangled => step.place.item_key.clone(),
+            || members.iter().flat_map(|member| &member.task).any(BulkTask::concerns_others);
+        let line = |task: &BulkTask| match task {
+            BulkTask::Plain(step) if !entangled => step.place.item_key.clone(),
             task => keys::head(task.home().0, task.home().1),
         };
         let mut lines: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
@@ -167,7 +167,7 @@ impl Items {
     fn run_line<'a>(
         &'a self,
         bulk: &'a Bulk<'a>,
-        members: &'a [Member],
+        members: &'a [BulkMember],
         line: Vec<usize>,
     ) -> Boxed<'a, Line> {
         Box::pin(async move {
@@ -184,7 +184,7 @@ impl Items {
     }
 
     /// Stops after the first operation that fails.
-    async fn run_in_order(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
+    async fn run_in_order(&self, bulk: &Bulk<'_>, members: &[BulkMember]) -> Vec<Finished> {
         let mut finished = Vec::with_capacity(members.len());
         for member in members {
             finished.push(self.run_one(bulk, member).await.0);
@@ -196,22 +196,22 @@ impl Items {
     }
 
     /// What became of an operation, and whether it was not done for want of memory.
-    async fn run_one(&self, bulk: &Bulk<'_>, member: &Member) -> (Finished, bool) {
+    async fn run_one(&self, bulk: &Bulk<'_>, member: &BulkMember) -> (Finished, bool) {
         let Bulk { context, container, memory } = bulk;
         let mut work = Work::new(context);
         work.container = Some(Arc::clone(container));
         work.held_in = Some(memory.clone());
         let result = match &member.task {
             Err(error) => Err(error.clone()),
-            Ok(Task::Plain(Step { place, what: What::Read(condition) })) => {
+            Ok(BulkTask::Plain(Step { place, what: StepAction::Read(condition) })) => {
                 self.read_place(&mut work, place, condition.as_ref())
             }
-            Ok(Task::Plain(Step { place, what: What::Write(intent) })) => {
+            Ok(BulkTask::Plain(Step { place, what: StepAction::Write(intent) })) => {
                 let written = self.write_item(&mut work, place, intent).await;
                 self.core.charge_if_refused(&mut work, &written);
                 written
             }
-            Ok(Task::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
+            Ok(BulkTask::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
         };
         let result = result.map_err(|error| self.core.explain(&work, error));
         let charge = pricing::charge(&work.usage, self.core.consistency(context)) + work.parts;
@@ -240,25 +240,25 @@ fn reserved(done: BatchDone, memory: &MemoryShare, held: &mut Reservation) -> Re
     Ok(BatchDone::Item { etag, body, change })
 }
 
-impl Task {
-    fn of(container: &Arc<Container>, operation: BatchOperation) -> Result<Task> {
+impl BulkTask {
+    fn of(container: &Arc<Container>, operation: BatchOperation) -> Result<BulkTask> {
         let BatchOperation { action, partition_key, condition, ttl_seconds, .. } = operation;
         let step = Step::of(container, partition_key.as_ref(), action, condition);
-        step.and_then(|step| step.living_for(ttl_seconds)).map(Task::Plain)
+        step.and_then(|step| step.living_for(ttl_seconds)).map(BulkTask::Plain)
     }
 
     fn home(&self) -> (&Epk, &PartitionKey) {
         match self {
-            Task::Plain(Step { place, .. }) => (&place.epk, &place.key),
-            Task::Triggered(write) => write.home(),
+            BulkTask::Plain(Step { place, .. }) => (&place.epk, &place.key),
+            BulkTask::Triggered(write) => write.home(),
         }
     }
 
     /// May it concern other items of its logical partition than the one it names?
     fn concerns_others(&self) -> bool {
         match self {
-            Task::Plain(step) => step.renames(),
-            Task::Triggered(_) => true,
+            BulkTask::Plain(step) => step.renames(),
+            BulkTask::Triggered(_) => true,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Items {
         work.usage.reads = 1;
         let deleted = self.delete_chunks(work, &container, &key).await;
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
-        self.core.settle(work, partition, charge, Some((&epk, &key)));
+        self.core.charge(work, partition, charge, Some((&epk, &key)));
         deleted
     }
 

@@ -36,7 +36,7 @@ use crate::pricing;
 const TIME_PERCENT: u64 = 85;
 
 /// How far an import came.
-struct Progress {
+struct ImportProgress {
     view: Overlay,
     count: usize,
     /// The document that is there already.
@@ -45,10 +45,10 @@ struct Progress {
     effects: Effects,
 }
 
-impl Progress {
-    fn on(view: Overlay) -> Progress {
+impl ImportProgress {
+    fn on(view: Overlay) -> ImportProgress {
         let charge = Charge::default();
-        Progress { view, count: 0, existing: None, charge, effects: Effects::default() }
+        ImportProgress { view, count: 0, existing: None, charge, effects: Effects::default() }
     }
 
     /// Fails if there is no memory for it.
@@ -83,7 +83,7 @@ impl Items {
             Ok(partition) => container.live_of(partition),
             Err(_) => before.live_of(target_of(&before, &import.target)?),
         };
-        self.core.settle(work, live, charge, None);
+        self.core.charge(work, live, charge, None);
         done
     }
 
@@ -100,7 +100,7 @@ impl Items {
             let memory = self.core.settings.memory.share();
             let view = Overlay::new(self.core.open_partition(work, partition)?, &memory);
             let done = self.import_into(work, container, view, import)?;
-            let Progress { view, count, existing, charge, effects } = done;
+            let ImportProgress { view, count, existing, charge, effects } = done;
             work.parts = charge;
             let existing = existing.and_then(|at| import.documents.get(at).cloned());
             let outcome = Outcome::Imported { count, existing };
@@ -139,11 +139,11 @@ impl Items {
         container: &Arc<Container>,
         view: Overlay,
         import: &Import,
-    ) -> Result<Progress> {
+    ) -> Result<ImportProgress> {
         let limit_nanos = self.core.settings.scripts.run_millis_max * NANOS_PER_MILLI;
         let ends_nanos = self.core.clock.monotonic_nanos() + limit_nanos / 100 * TIME_PERCENT;
         let partition = target_of(container, &import.target)?;
-        let mut done = Progress::on(view);
+        let mut done = ImportProgress::on(view);
         for (at, document) in import.documents.iter().enumerate() {
             // A client that is told of no progress at all would ask for ever.
             let is_late = self.core.clock.monotonic_nanos() >= ends_nanos;

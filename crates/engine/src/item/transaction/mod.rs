@@ -46,10 +46,10 @@ const RESULT_OVERHEAD_BYTES: usize = 160;
 /// An operation, understood.
 struct Step {
     place: ItemPlace,
-    what: What,
+    what: StepAction,
 }
 
-enum What {
+enum StepAction {
     Read(Option<Condition>),
     Write(Intent),
 }
@@ -118,29 +118,31 @@ impl Step {
         let (place, what) = match action {
             BatchAction::Create { body, indexing } => {
                 let draft = draft(body, indexing)?;
-                (draft.place(container), What::Write(Intent::Create(draft)))
+                (draft.place(container), StepAction::Write(Intent::Create(draft)))
             }
             BatchAction::Upsert { body, indexing } => {
                 let draft = draft(body, indexing)?;
-                (draft.place(container), What::Write(Intent::Upsert(draft, condition)))
+                (draft.place(container), StepAction::Write(Intent::Upsert(draft, condition)))
             }
             BatchAction::Replace { id, body, indexing } => match draft(body, indexing) {
                 Ok(draft) => {
                     let place = ItemPlace::new(Arc::clone(container), draft.key.clone(), id);
-                    (place, What::Write(Intent::Replace(draft, condition)))
+                    (place, StepAction::Write(Intent::Replace(draft, condition)))
                 }
                 Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
-                    (place(id)?, What::Write(Intent::Misfit(error)))
+                    (place(id)?, StepAction::Write(Intent::Misfit(error)))
                 }
                 Err(error) => return Err(error),
             },
             BatchAction::Patch { id, body } => {
                 let patched = patched(container, &body)?;
-                (place(id)?, What::Write(Intent::Patch(patched, condition)))
+                (place(id)?, StepAction::Write(Intent::Patch(patched, condition)))
             }
-            BatchAction::Read { id } => (place(id)?, What::Read(condition)),
+            BatchAction::Read { id } => (place(id)?, StepAction::Read(condition)),
             BatchAction::Refused(error) => return Err(error),
-            BatchAction::Delete { id } => (place(id)?, What::Write(Intent::Remove(condition))),
+            BatchAction::Delete { id } => {
+                (place(id)?, StepAction::Write(Intent::Remove(condition)))
+            }
         };
         Ok(Step { place, what })
     }
@@ -151,23 +153,23 @@ impl Step {
         check_ttl(ttl_seconds)?;
         let Some(ttl) = ttl_seconds else { return Ok(self) };
         match &mut self.what {
-            What::Write(
+            StepAction::Write(
                 Intent::Create(draft) | Intent::Upsert(draft, _) | Intent::Replace(draft, _),
             ) => draft.ttl = ttl,
-            What::Write(Intent::Patch(patched, _)) => patched.ttl = Some(ttl),
-            What::Write(Intent::Remove(_) | Intent::Misfit(_)) | What::Read(_) => {}
+            StepAction::Write(Intent::Patch(patched, _)) => patched.ttl = Some(ttl),
+            StepAction::Write(Intent::Remove(_) | Intent::Misfit(_)) | StepAction::Read(_) => {}
         }
         Ok(self)
     }
 
     /// Whether it would give an item another partition key.
     fn misfits(&self) -> bool {
-        matches!(&self.what, What::Write(Intent::Misfit(_)))
+        matches!(&self.what, StepAction::Write(Intent::Misfit(_)))
     }
 
     /// Whether it gives an item another id.
     fn renames(&self) -> bool {
-        matches!(&self.what, What::Write(Intent::Replace(draft, _)) if draft.id != self.place.id)
+        matches!(&self.what, StepAction::Write(Intent::Replace(draft, _)) if draft.id != self.place.id)
     }
 }
 

@@ -111,7 +111,7 @@ impl Overlay {
         match space {
             Space::Index => {
                 let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-                index.settled();
+                index.merged();
                 Own::Index(index)
             }
             Space::Items | Space::Feed | Space::Meta => Own::Other(&self.written),

@@ -2,7 +2,7 @@
 //!
 //! A round asks some units the same question. Each is answered from a view of its partition that
 //! is taken when the round begins and let go when it ends. Which threads do it is the scheduler's
-//! business (`scheduler.rs`): what they need to know is in [`Asked`], and a [`Task`] is one unit
+//! business (`mod.rs`): what they need to know is in [`Asked`], and a [`Task`] is one unit
 //! with its view.
 //!
 //! A query inside a transaction sees the view of that ([`Inside`]).

@@ -23,7 +23,7 @@
 //! off it (`threads.rs`). Most rounds are over before another thread has woken up. So help is
 //! called when the query has taken a while, at a look at the clock, and at once only for queries
 //! that are known to take longer or run in the pool. There it is threads of the pool that
-//! help, which take their turns among those of other queries (`supervision.rs`).
+//! help, which take their turns among those of other queries (`context/supervision.rs`).
 
 pub(super) mod leaves;
 pub(super) mod threads;

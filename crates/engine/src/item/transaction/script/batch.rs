@@ -31,20 +31,20 @@ use crate::op::{
 use crate::script_runtime::WriteKind;
 
 /// An operation of a batch.
-struct Member {
-    what: Result<What>,
+struct ScriptedMember {
+    what: Result<ScriptedAction>,
     runs_triggers: bool,
     returns: Returns,
 }
 
-enum What {
+enum ScriptedAction {
     Read(String, Option<Condition>),
     Write(Box<Write>, Triggers),
 }
 
 /// How far a batch came.
 #[derive(Default)]
-struct Progress {
+struct BatchProgress {
     done: Vec<BatchDone>,
     /// What each of them cost.
     charges: Vec<Charge>,
@@ -80,13 +80,13 @@ impl Items {
         self.core.script_runtime(ScriptKind::Trigger)?;
         let key = key_of_request(container, header)?;
         let mut home = Home::new(Arc::clone(container), key);
-        let members: Vec<Member> =
+        let members: Vec<ScriptedMember> =
             operations.into_iter().map(|operation| self.member(&home, operation)).collect();
-        let mut progress = Progress::default();
+        let mut progress = BatchProgress::default();
         let ran = self
             .transact(work, &mut home, |host, log| {
                 // Another commit may have been faster than the last attempt.
-                progress = Progress::default();
+                progress = BatchProgress::default();
                 self.run_scripted_members(host, log, &members, &mut progress)
             })
             .await;
@@ -96,13 +96,17 @@ impl Items {
         }
     }
 
-    fn member(&self, home: &Home, operation: BatchOperation) -> Member {
+    fn member(&self, home: &Home, operation: BatchOperation) -> ScriptedMember {
         let returns = operation.returns;
         let runs_triggers = !operation.triggers.is_empty();
-        Member { what: self.what(home, operation).map_err(of_batch), runs_triggers, returns }
+        ScriptedMember {
+            what: self.what(home, operation).map_err(of_batch),
+            runs_triggers,
+            returns,
+        }
     }
 
-    fn what(&self, home: &Home, operation: BatchOperation) -> Result<What> {
+    fn what(&self, home: &Home, operation: BatchOperation) -> Result<ScriptedAction> {
         if let Some(header) = &operation.partition_key {
             let key = key_of_request(&home.container, Some(header))?;
             // The EPK is compared, not the key: 0 and -0 are equal and have different places.
@@ -112,11 +116,11 @@ impl Items {
         }
         let names = operation.triggers.clone();
         if let (BatchAction::Read { id }, true) = (&operation.action, names.is_empty()) {
-            return Ok(What::Read(id.clone(), operation.condition));
+            return Ok(ScriptedAction::Read(id.clone(), operation.condition));
         }
         let write = write_of(&home.container, operation)?;
         let triggers = self.triggers(&home.container, &names, write.kind)?;
-        Ok(What::Write(Box::new(write), triggers))
+        Ok(ScriptedAction::Write(Box::new(write), triggers))
     }
 
     /// Runs all operations, up to the first that fails.
@@ -124,8 +128,8 @@ impl Items {
         &self,
         host: &mut Host<'_>,
         log: &mut Option<String>,
-        members: &[Member],
-        progress: &mut Progress,
+        members: &[ScriptedMember],
+        progress: &mut BatchProgress,
     ) -> Result<()> {
         let mut bytes = 0;
         for member in members {
@@ -145,12 +149,12 @@ impl Items {
         &self,
         host: &mut Host<'_>,
         log: &mut Option<String>,
-        member: &Member,
+        member: &ScriptedMember,
     ) -> Result<BatchDone> {
         let outcome = match member.what.as_ref().map_err(Error::clone)? {
-            What::Read(id, condition) => host.look(id, condition.as_ref()),
-            What::Write(..) if member.runs_triggers && host.is_late() => Err(self.late()),
-            What::Write(write, triggers) => {
+            ScriptedAction::Read(id, condition) => host.look(id, condition.as_ref()),
+            ScriptedAction::Write(..) if member.runs_triggers && host.is_late() => Err(self.late()),
+            ScriptedAction::Write(write, triggers) => {
                 self.run_write(host, log, write, triggers).map_err(of_batch)
             }
         };
@@ -207,7 +211,7 @@ impl Items {
     }
 }
 
-impl Progress {
+impl BatchProgress {
     /// A result for each operation. They add up to all that the transaction paid.
     fn into_results(self, count: usize, error: Option<Error>, paid: Charge) -> Vec<BatchResult> {
         let Some(error) = error else {

@@ -83,7 +83,7 @@ impl Items {
         // A run costs a look, and what its operations cost.
         work.usage = one_read();
         let charge = pricing::charge(&work.usage, self.core.consistency(work.context)) + work.parts;
-        self.core.settle(work, home.live(), charge, Some((&home.epk, &home.key)));
+        self.core.charge(work, home.live(), charge, Some((&home.epk, &home.key)));
         done
     }
 
