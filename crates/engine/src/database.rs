@@ -1,10 +1,10 @@
 //! The database: the one entry to everything below.
 //!
 //! [`Database::execute`] takes an operation through its stations: may the caller do it (`access/`),
-//! do it (one of the services), and what does it cost (`pricing.rs`). The services stand on what all
-//! of them share (`core/`), each above those that it uses. It is async without a runtime: the only
-//! thing an operation ever waits for is a commit's ticket. Operations on the catalog also make and
-//! drop partitions, which blocks for a few milliseconds: run them on a thread that may wait
+//! do it (one of the services), and what does it cost (`pricing.rs`). The services stand on what
+//! all of them share (`core/`), each above those that it uses. It is async without a runtime: the
+//! only thing an operation ever waits for is a commit's ticket. Operations on the catalog also make
+//! and drop partitions, which blocks for a few milliseconds: run them on a thread that may wait
 //! (`wait.rs`).
 
 use std::sync::Arc;

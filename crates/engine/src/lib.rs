@@ -2,8 +2,8 @@
 //!
 //! A newcomer reads in this order: `op/` (everything the database can do, as data), `database.rs`
 //! (the one entry), `core/` (what all operations share), `catalog/` (what there is, and where),
-//! `item/` (reading and writing), `keys/` and `record.rs` (what it looks like in the store), `index/`,
-//! `pricing.rs`. ARCHITECTURE.md has the layers, and a sentence on each module.
+//! `item/` (reading and writing), `keys/` and `record.rs` (what it looks like in the store),
+//! `index/`, `pricing.rs`. ARCHITECTURE.md has the layers, and a sentence on each module.
 //!
 //! **The layers.** Lowest are keys, records and the index, then the catalog and operations as data,
 //! then `core/`. On it stand the services (`item/`, `query/`, `changes/`, `moves/`, `maintenance/`,
@@ -11,9 +11,10 @@
 //! `database.rs` owns them all.
 //!
 //! **The life of a point read.** `Database::execute` → `core/` resolves the container from the
-//! catalog's copy in memory → `item/mod.rs` completes the key, hashes it, and finds the partition by
-//! binary search → `item/read.rs` takes a snapshot of that partition, checks the session token, and
-//! gets one record → the text inside it rises as it is; `pricing.rs` puts a number on what was used.
+//! catalog's copy in memory → `item/mod.rs` completes the key, hashes it, and finds the partition
+//! by binary search → `item/read.rs` takes a snapshot of that partition, checks the session token,
+//! and gets one record → the text inside it rises as it is; `pricing.rs` puts a number on what was
+//! used.
 //!
 //! **The life of a write.** `item/draft.rs` understands what was sent → `item/write.rs` looks at
 //! what is stored and decides → `changeset/` computes everything that changes: item, index

@@ -1,11 +1,11 @@
 //! Items: reading, writing and listing them.
 //!
 //! Every operation on one item begins the same way: the container is resolved, the key that the
-//! client sent is completed and hashed, and the hash names the partition ([`ItemPlace`]). From there a
-//! read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict
-//! (`write.rs`), where `draft.rs` understands what was sent and `changeset/` computes everything that
-//! changes with an item; `committed.rs` is what follows every commit. A feed is a query without a
-//! filter (`list.rs`).
+//! client sent is completed and hashed, and the hash names the partition ([`ItemPlace`]). From
+//! there a read is one lookup (`read.rs`), a write is prepare, submit, and again on a conflict
+//! (`write.rs`), where `draft.rs` understands what was sent and `changeset/` computes everything
+//! that changes with an item; `committed.rs` is what follows every commit. A feed is a query
+//! without a filter (`list.rs`).
 
 mod addressed;
 mod committed;

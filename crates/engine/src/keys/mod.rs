@@ -10,7 +10,7 @@
 //!         04 shape  shape · rid                              → nothing (index/shape.rs)
 //!         05 paths  shape                                    → its paths
 //!         06 composite index · columns · rid                 → nothing (index/composite.rs)
-//! Feed    (LSN, given by the store) · ordinal · …            → what changed (feed/)  
+//! Feed    (LSN, given by the store) · ordinal · …            → what changed (feed/)
 //! Meta    01 head   epk · partition key                      → counter: items and bytes
 //!         02 total  which                                    → counter
 //!         03 mark   —                                        → rids below it are taken

@@ -1,9 +1,9 @@
 //! What is kept in memory of a partition by whoever serves it.
 //!
-//! None of it is stored: it begins anew with the process, or is looked up. [`LivePartition`] bundles
-//! the meter (`throughput/`), the source of resource ids (`rids.rs`), the shapes that the dictionary
-//! is known to have (`shapes.rs`), how much was written since the size was looked at (`growth.rs`)
-//! and the bell that readers of the change feed wait for (`bell.rs`).
+//! None of it is stored: it begins anew with the process, or is looked up. [`LivePartition`]
+//! bundles the meter (`throughput/`), the source of resource ids (`rids.rs`), the shapes that the
+//! dictionary is known to have (`shapes.rs`), how much was written since the size was looked at
+//! (`growth.rs`) and the bell that readers of the change feed wait for (`bell.rs`).
 
 mod bell;
 mod growth;

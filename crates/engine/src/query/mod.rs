@@ -4,9 +4,9 @@
 //! lowered (`partita_query`), or does so now → `route.rs` finds the partitions to ask and decides
 //! whether the server may answer at all → `token.rs` and `cursor.rs` tell where the page before
 //! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
-//! (`scheduler/leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
-//! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. On which
-//! threads all this happens is decided in `scheduler/`.
+//! (`scheduler/leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs`
+//! applies DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. On
+//! which threads all this happens is decided in `scheduler/`.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.

@@ -1,9 +1,9 @@
 //! Provisioned throughput: how much a partition may use, and what it has used.
 //!
-//! Every partition has a [`Meter`]. `limit.rs` is the arithmetic of a rate limit, `budget.rs` what a
-//! partition may use; `meter.rs`, `window.rs` and `hot.rs` tell what it did. Which budget a partition
-//! has is up to the catalog (`catalog/budgets.rs`); who is admitted and what is charged, to the core
-//! (`core/admission.rs`).
+//! Every partition has a [`Meter`]. `limit.rs` is the arithmetic of a rate limit, `budget.rs` what
+//! a partition may use; `meter.rs`, `window.rs` and `hot.rs` tell what it did. Which budget a
+//! partition has is up to the catalog (`catalog/budgets.rs`); who is admitted and what is charged,
+//! to the core (`core/admission.rs`).
 //!
 //! Reads and writes of items are throttled; the catalog's resources and plans of queries are not.
 

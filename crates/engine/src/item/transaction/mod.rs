@@ -169,7 +169,8 @@ impl Step {
 
     /// Whether it gives an item another id.
     fn renames(&self) -> bool {
-        matches!(&self.what, StepAction::Write(Intent::Replace(draft, _)) if draft.id != self.place.id)
+        let StepAction::Write(Intent::Replace(draft, _)) = &self.what else { return false };
+        draft.id != self.place.id
     }
 }
 
