@@ -160,6 +160,11 @@ impl Container {
         self.partitions.iter().zip(&self.live)
     }
 
+    /// The partition at an index, with what is kept in memory of it.
+    pub(crate) fn served_at(&self, at: usize) -> Option<(&Partition, &Arc<LivePartition>)> {
+        Some((self.partitions.get(at)?, self.live.get(at)?))
+    }
+
     /// What is kept in memory of the partition at an index.
     pub(crate) fn live(&self, at: usize) -> &Arc<LivePartition> {
         &self.live[at]

@@ -167,9 +167,10 @@ fn parts<'c>(
             (partition, partition.epks.intersect(&area.range).unwrap_or_else(nothing))
         })
         .collect();
-    match parts.is_empty() {
-        true => Err(Error::bad_request("The range of EPKs to read the change feed of is empty.")),
-        false => Ok(parts),
+    if parts.is_empty() {
+        Err(Error::bad_request("The range of EPKs to read the change feed of is empty."))
+    } else {
+        Ok(parts)
     }
 }
 

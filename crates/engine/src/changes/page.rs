@@ -196,10 +196,7 @@ impl<'a> Page<'a> {
     /// the ETag later, too: then what happened in that second after their first page is new.
     fn is_early(&self, ts: u32, after: Lsn) -> bool {
         let Some(since) = self.since else { return false };
-        match after > Lsn(0) {
-            true => u64::from(ts) < since,
-            false => u64::from(ts) <= since,
-        }
+        if after > Lsn(0) { u64::from(ts) < since } else { u64::from(ts) <= since }
     }
 
     /// Adds the items of a commit that have not changed since.

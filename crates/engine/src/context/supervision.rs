@@ -68,9 +68,10 @@ impl Supervision {
     pub(crate) fn go_on(&self) -> Result<()> {
         let Some(supervisor) = &self.supervisor else { return Ok(()) };
         supervisor.step_aside();
-        match supervisor.is_cancelled() {
-            true => Err(Error::cancelled("The client was gone before it had its answer")),
-            false => Ok(()),
+        if supervisor.is_cancelled() {
+            Err(Error::cancelled("The client was gone before it had its answer"))
+        } else {
+            Ok(())
         }
     }
 

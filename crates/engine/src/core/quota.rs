@@ -59,9 +59,10 @@ impl Core {
     /// Bytes that a logical partition of a container may have.
     pub(crate) fn logical_bytes_max(&self, container: &Container) -> u64 {
         let bytes_max = self.settings.partitions.logical_bytes_max;
-        match container.definition.partition_key.is_keyless() {
-            true => bytes_max.min(limits::FIXED_CONTAINER_BYTES_MAX),
-            false => bytes_max,
+        if container.definition.partition_key.is_keyless() {
+            bytes_max.min(limits::FIXED_CONTAINER_BYTES_MAX)
+        } else {
+            bytes_max
         }
     }
 }

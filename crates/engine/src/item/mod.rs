@@ -7,7 +7,6 @@
 //! that changes with an item; `committed.rs` is what follows every commit. A feed is a query
 //! without a filter (`list.rs`).
 
-mod addressed;
 mod committed;
 mod draft;
 mod intent;
@@ -67,7 +66,18 @@ impl Items {
         self.place_in(work, resolved, path)
     }
 
-    /// The same in a container that was resolved before: an operation resolves its container once,
+    /// The id and partition key that a path means. A resource id is looked up, so the answer is the
+    /// item that the operation itself would find.
+    pub(crate) fn addressed_item(
+        &self,
+        work: &mut Work<'_>,
+        path: &ItemPath,
+    ) -> Result<(String, PartitionKey)> {
+        let place = self.place(work, path)?;
+        Ok((place.id, place.key))
+    }
+
+    /// The place in a container that was resolved before: an operation resolves its container once,
     /// so that all it does is about one container, whatever becomes of the name meanwhile.
     fn place_in(
         &self,

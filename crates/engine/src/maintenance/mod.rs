@@ -130,9 +130,10 @@ impl Maintainer {
 
     /// How much of a container is indexed by its present policy, in percent: 100 when all of it is.
     pub(crate) fn index_progress(&self, container: &Container) -> u8 {
-        match container.policies.former.is_empty() {
-            true => 100,
-            false => self.jobs.passes.progress(container),
+        if container.policies.former.is_empty() {
+            100
+        } else {
+            self.jobs.passes.progress(container)
         }
     }
 }

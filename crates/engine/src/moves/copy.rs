@@ -20,7 +20,7 @@ use std::ops::Bound;
 use partita_model::{EpkRange, Error, Lsn, Result};
 use partita_storage::{Batch, Direction, KeyRange, Record, ScanLimit, Snapshot, Space};
 
-use super::Moves;
+use super::{Moves, lock};
 use crate::catalog::{Container, Move, Partition};
 use crate::changeset::Arrivals;
 use crate::feed;
@@ -133,9 +133,10 @@ impl Cursor {
 
     /// What of a range is still to be done.
     fn rest_of(&self, range: KeyRange) -> KeyRange {
-        match self.after.is_empty() {
-            true => range,
-            false => KeyRange { start: Bound::Excluded(self.after.clone()), end: range.end },
+        if self.after.is_empty() {
+            range
+        } else {
+            KeyRange { start: Bound::Excluded(self.after.clone()), end: range.end }
         }
     }
 }
@@ -193,7 +194,7 @@ impl Moves {
 
     /// Is it worth to follow on, or does the source change as fast as it is followed?
     fn follow(&self, stream: &Stream<'_>, at: Lsn, end: Lsn) -> Reached {
-        let mut rounds = self.rounds();
+        let mut rounds = lock(&self.rounds);
         let key = (stream.source.id, stream.target.id);
         match FollowRound::after(rounds.get(&key).copied(), at, end) {
             Some(round) => {
@@ -224,7 +225,7 @@ impl Moves {
     /// Forgets how far the streams were. What is left of it after a crash disturbs nobody.
     pub(super) async fn forget_cursors(&self, streams: &[Stream<'_>]) {
         for stream in streams {
-            self.rounds().remove(&(stream.source.id, stream.target.id));
+            lock(&self.rounds).remove(&(stream.source.id, stream.target.id));
             let mut batch = Batch::new();
             batch.delete(Space::Meta, keys::move_cursor(stream.source.range_id));
             if let Err(error) = self.core.store.submit(stream.target.id, batch).await {

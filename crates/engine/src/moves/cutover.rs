@@ -10,10 +10,10 @@
 use partita_model::{Epoch, Error, Lsn, Result};
 use partita_storage::{PartitionId, StorageError};
 
-use super::Moves;
 use super::Retired;
 use super::copy::{Reached, Stream};
 use super::fence::Fence;
+use super::{Moves, lock};
 use crate::catalog::{Changes, Container, Move, Partition};
 use crate::feed::FeedMark;
 use crate::step::MaintenanceBudget;
@@ -64,9 +64,9 @@ impl Moves {
         let epoch = self.cut_over(container, under_way, &mut fence).await?;
         drop(fence);
         let sealed_ms = self.core.clock.monotonic_nanos().saturating_sub(begun) / 1_000_000;
-        self.retired().push(Retired { container: container.rid, epoch, ids });
+        lock(&self.retired).push(Retired { container: container.rid, epoch, ids });
         self.forget_cursors(streams).await;
-        self.efforts().retain(|id, _| under_way.targets.iter().all(|to| to.id != *id));
+        lock(&self.efforts).retain(|id, _| under_way.targets.iter().all(|to| to.id != *id));
         self.ask_for_a_look();
         let children: Vec<u32> = under_way.targets.iter().map(|target| target.range_id).collect();
         tracing::info!(

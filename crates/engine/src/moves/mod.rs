@@ -74,6 +74,11 @@ pub(crate) struct Moves {
     indivisible: Mutex<HashSet<PartitionId>>,
 }
 
+/// Each is valid between any two statements, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The sources of a move that is done.
 #[derive(Clone, Debug)]
 struct Retired {
@@ -109,39 +114,19 @@ impl Moves {
 
     fn effort(&self, under_way: &Move) -> Effort {
         let first = under_way.targets.first().map(|target| target.id);
-        first.and_then(|id| self.efforts().get(&id).copied()).unwrap_or_default()
+        first.and_then(|id| lock(&self.efforts).get(&id).copied()).unwrap_or_default()
     }
 
     fn try_harder(&self, under_way: &Move, more: impl FnOnce(&mut Effort)) {
         if let Some(target) = under_way.targets.first() {
-            more(self.efforts().entry(target.id).or_default());
+            more(lock(&self.efforts).entry(target.id).or_default());
         }
-    }
-
-    fn efforts(&self) -> MutexGuard<'_, HashMap<PartitionId, Effort>> {
-        self.efforts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn rounds(&self) -> MutexGuard<'_, HashMap<(PartitionId, PartitionId), copy::FollowRound>> {
-        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn indivisible(&self) -> MutexGuard<'_, HashSet<PartitionId>> {
-        self.indivisible.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn announced(&self) -> MutexGuard<'_, HashMap<PartitionId, u64>> {
-        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Partitions of a container that are none of it from this epoch on: they are dropped when no
     /// operation knows it as it was.
     pub(crate) fn retire(&self, container: ContainerRid, epoch: Epoch, ids: Vec<PartitionId>) {
-        let mut retired = self.retired();
+        let mut retired = lock(&self.retired);
         if !retired.iter().any(|old| old.ids == ids) {
             retired.push(Retired { container, epoch, ids });
         }
@@ -149,7 +134,7 @@ impl Moves {
 
     /// Partitions that were replaced and are not dropped yet.
     pub(crate) fn retired_ids(&self) -> Vec<PartitionId> {
-        self.retired().iter().flat_map(|old| old.ids.iter().copied()).collect()
+        lock(&self.retired).iter().flat_map(|old| old.ids.iter().copied()).collect()
     }
 
     /// Asks for a look at what should be split.
@@ -196,14 +181,14 @@ impl Moves {
         let first = container.moves.first().and_then(|under_way| under_way.targets.first());
         let Some(target) = first.filter(|_| seconds > 0) else { return false };
         let now = self.core.clock.unix_millis();
-        let mut announced = self.announced();
+        let mut announced = lock(&self.announced);
         let since = *announced.entry(target.id).or_insert(now);
         now < since.saturating_add(seconds.saturating_mul(1_000))
     }
 
     /// Forgets when moves were announced that are done.
     fn forget_announced(&self, moving: &[Arc<Container>]) {
-        self.announced().retain(|id, _| {
+        lock(&self.announced).retain(|id, _| {
             let mut moves = moving.iter().flat_map(|container| &container.moves);
             moves.any(|under_way| under_way.targets.iter().any(|target| target.id == *id))
         });
@@ -261,7 +246,7 @@ impl Moves {
 
     /// Drops sources of moves that are done, unless an operation under way may still read them.
     pub(crate) fn drop_retired(&self) -> Result<Maintenance> {
-        let retired = self.retired().clone();
+        let retired = lock(&self.retired).clone();
         let mut result = Maintenance::Idle;
         for old in retired {
             if self.core.catalog.is_held_before(old.container, old.epoch) {
@@ -269,7 +254,7 @@ impl Moves {
                 continue;
             }
             self.core.store.drop_partitions(&old.ids)?;
-            self.retired().retain(|other| other.ids != old.ids);
+            lock(&self.retired).retain(|other| other.ids != old.ids);
         }
         Ok(result)
     }

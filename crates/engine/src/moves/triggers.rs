@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use partita_model::{Error, ErrorKind, Result};
 
-use super::Moves;
 use super::choose::{self, Evenly};
+use super::{Moves, lock};
 use crate::catalog::{Container, Partition};
 use crate::core::Core;
 use crate::keys::{Total, stored_total};
@@ -175,7 +175,7 @@ impl Moves {
             Ok(ranges) => self.plan(container, &[partition], ranges).await.map(|_| ()),
             Err(error) if error.kind == ErrorKind::BadRequest => {
                 live.growth.end_look();
-                if self.indivisible().insert(partition.id) {
+                if lock(&self.indivisible).insert(partition.id) {
                     let container = container.alt_link();
                     tracing::warn!(container, "a partition is over its size: {error}");
                 }

@@ -170,7 +170,7 @@ impl Job<'_> {
         if let Some(inside) = self.inside {
             return Ok(Box::new(Arc::clone(&inside.view)));
         }
-        let asked = self.container.served().nth(partition);
+        let asked = self.container.served_at(partition);
         let (partition, live) =
             asked.ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
         self.queries.core.admit_once(work, live)?;

@@ -106,9 +106,10 @@ impl Limit {
         self.nanos_per_ru.store(after.to_bits(), Ordering::Relaxed);
         let paid_at = |paid_at: u64| {
             let paid_at = paid_at.max(now.saturating_sub(bank_before));
-            Some(match paid_at >= now {
-                true => now + scale(paid_at - now),
-                false => now.saturating_sub(scale(now - paid_at).min(bank_nanos)),
+            Some(if paid_at >= now {
+                now + scale(paid_at - now)
+            } else {
+                now.saturating_sub(scale(now - paid_at).min(bank_nanos))
             })
         };
         let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, paid_at);

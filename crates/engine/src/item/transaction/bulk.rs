@@ -118,20 +118,22 @@ impl Items {
         operation: BatchOperation,
     ) -> BulkMember {
         let returns = operation.returns;
-        let task = match operation.triggers.is_empty() {
-            true => BulkTask::of(container, operation),
-            false => self
-                .triggered_write(container, operation)
-                .map(|write| BulkTask::Triggered(Box::new(write))),
+        let task = if operation.triggers.is_empty() {
+            BulkTask::of(container, operation)
+        } else {
+            self.triggered_write(container, operation)
+                .map(|write| BulkTask::Triggered(Box::new(write)))
         };
-        let task = task.and_then(|task| match partition.epks.contains(task.home().0) {
-            true => Ok(task),
-            false => Err(Error::range_gone(format!(
+        let task = task.and_then(|task| {
+            if partition.epks.contains(task.home().0) {
+                return Ok(task);
+            }
+            Err(Error::range_gone(format!(
                 "The partition key {} does not belong to the partition key range '{}': read the \
                  partition key ranges again",
                 task.home().1,
                 partition.range_id
-            ))),
+            )))
         });
         BulkMember { task, returns }
     }

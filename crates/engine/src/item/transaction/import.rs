@@ -200,12 +200,13 @@ impl Items {
             ErrorKind::PartitionKeyMismatch => Error::bad_request(OTHER_KEY),
             _ => error,
         })?;
-        match partition.epks.contains(&draft.place(container).epk) {
-            true => Ok(draft),
-            false => Err(Error::key_mismatch(format!(
+        if partition.epks.contains(&draft.place(container).epk) {
+            Ok(draft)
+        } else {
+            Err(Error::key_mismatch(format!(
                 "The partition key {} does not belong to the partition key range '{}'",
                 draft.key, partition.range_id
-            ))),
+            )))
         }
     }
 

@@ -76,9 +76,10 @@ impl Items {
         let results = match mode {
             BatchMode::Atomic { partition_key } => {
                 let (key, container) = (partition_key.as_ref(), &container);
-                match runs_triggers {
-                    true => self.run_with_triggers(work, container, key, operations).await?,
-                    false => self.run_atomic(work, container, key, operations).await?,
+                if runs_triggers {
+                    self.run_with_triggers(work, container, key, operations).await?
+                } else {
+                    self.run_atomic(work, container, key, operations).await?
                 }
             }
             BatchMode::Bulk { range_id, on_error } => {

@@ -256,9 +256,10 @@ impl Snapshot for Overlay {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         let own = (space, Bytes::copy_from_slice(key));
         let is_own = self.own(space).get().contains_key(&own);
-        match is_own || self.is_known_absent(space, key) {
-            true => self.overlaid(&own, None),
-            false => self.overlaid(&own, self.base.get(space, key)?),
+        if is_own || self.is_known_absent(space, key) {
+            self.overlaid(&own, None)
+        } else {
+            self.overlaid(&own, self.base.get(space, key)?)
         }
     }
 

@@ -165,8 +165,7 @@ impl Common for Asked {
     fn answer(&self, mut task: Task, watch: Option<&Watch<'_>>) -> Result<Answer> {
         let (partition, live) = self
             .container
-            .served()
-            .nth(task.unit.partition)
+            .served_at(task.unit.partition)
             .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
         let report = LeafReport {
             range_id: partition.range_id,

@@ -154,9 +154,10 @@ impl<'a> Host<'a> {
         let item = NewItem { partition_key: Some(self.home.header()), ..item };
         let draft = Draft::of(&self.home.container, &item)?;
         // The EPK is compared, not the key: 0 and -0 are equal and have different places.
-        match draft.place(&self.home.container).epk == self.home.epk {
-            true => Ok(draft),
-            false => Err(Error::key_mismatch(OTHER_KEY)),
+        if draft.place(&self.home.container).epk == self.home.epk {
+            Ok(draft)
+        } else {
+            Err(Error::key_mismatch(OTHER_KEY))
         }
     }
 
