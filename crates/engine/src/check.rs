@@ -13,10 +13,10 @@ use partita_model::{Lsn, Result};
 use partita_storage::{Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, counter};
 
 use crate::catalog::{Container, Partition};
-use crate::database::Database;
+use crate::changeset::derived;
+use crate::core::Core;
 use crate::feed::Change;
 use crate::index::Shape;
-use crate::item::derived;
 use crate::keys::{self, Total};
 use crate::record::ItemRecord;
 
@@ -65,27 +65,25 @@ struct Expected {
     excluded: i64,
 }
 
-impl Database {
-    /// Reads everything and compares. Other writers must rest meanwhile.
-    pub fn check(&self) -> Result<CheckReport> {
-        let mut report = CheckReport::default();
-        let catalog = self.catalog.current();
-        let now = self.now_seconds();
-        for container in catalog.all_containers() {
-            for partition in &container.partitions {
-                let view = self.store.snapshot(partition.id)?;
-                let wrong = check_partition(container, partition, (&*view, now), &mut report)?;
-                let name = format!("{}/{}", container.database.name, container.definition.name);
-                report.findings.extend(wrong.into_iter().map(|what| Finding {
-                    container: name.clone(),
-                    range_id: partition.range_id,
-                    what,
-                }));
-                report.partitions += 1;
-            }
+/// Reads everything and compares. Other writers must rest meanwhile.
+pub(crate) fn check(core: &Core) -> Result<CheckReport> {
+    let mut report = CheckReport::default();
+    let catalog = core.catalog.current();
+    let now = core.now_seconds();
+    for container in catalog.all_containers() {
+        for partition in &container.partitions {
+            let view = core.store.snapshot(partition.id)?;
+            let wrong = check_partition(container, partition, (&*view, now), &mut report)?;
+            let name = format!("{}/{}", container.database.name, container.definition.name);
+            report.findings.extend(wrong.into_iter().map(|what| Finding {
+                container: name.clone(),
+                range_id: partition.range_id,
+                what,
+            }));
+            report.partitions += 1;
         }
-        Ok(report)
     }
+    Ok(report)
 }
 
 fn check_partition(

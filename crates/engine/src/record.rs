@@ -26,8 +26,6 @@
 use bytes::Bytes;
 use partita_model::{Error, Etag, Lsn, Result};
 
-use crate::op::Indexing;
-
 const FORMAT_JSON_TEXT: u8 = 1;
 const FLAG_NOT_INDEXED: u8 = 1;
 const FLAG_EXCLUDE: u8 = 2;
@@ -185,6 +183,17 @@ fn part<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
 
 fn damaged(how: &str) -> Error {
     Error::new(partita_model::ErrorKind::Corrupt, format!("a stored item {how}"))
+}
+
+/// What a write says of its item and the index. It is remembered, and changes nothing: every item
+/// is indexed as the container's policy has it, so that every query finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Indexing {
+    /// Nothing: as the container's policy says.
+    #[default]
+    ByPolicy,
+    Include,
+    Exclude,
 }
 
 #[cfg(test)]

@@ -310,6 +310,11 @@ impl<'a> Walk<'a, '_> {
 /// The names that belong to the system. A client's values for them are ignored.
 pub const SYSTEM_NAMES: [&str; 5] = ["_rid", "_self", "_etag", "_ts", "_attachments"];
 
+/// Those of them that have no entries in an index. The time of the last write is indexed like a
+/// property of the user. The resource id has a family of keys of its own, and nobody searches by
+/// the rest.
+pub const UNINDEXED_NAMES: [&str; 4] = ["_rid", "_self", "_etag", "_attachments"];
+
 /// What the system tells of an item: `_rid _self _etag _ts _attachments`, in this order after the
 /// user's members.
 #[derive(Clone, Copy, Debug)]

@@ -141,11 +141,6 @@ impl Error {
         Error::new(ErrorKind::PlanNotSupported, message)
     }
 
-    /// [`ErrorKind::Unauthenticated`].
-    pub fn unauthenticated(message: impl Into<String>) -> Error {
-        Error::new(ErrorKind::Unauthenticated, message)
-    }
-
     /// [`ErrorKind::Forbidden`].
     pub fn forbidden(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Forbidden, message)
@@ -159,11 +154,6 @@ impl Error {
     /// [`ErrorKind::OwnerNotFound`].
     pub fn owner_not_found(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::OwnerNotFound, message)
-    }
-
-    /// [`ErrorKind::SessionNotAvailable`].
-    pub fn session_not_available(message: impl Into<String>) -> Error {
-        Error::new(ErrorKind::SessionNotAvailable, message)
     }
 
     /// [`ErrorKind::MethodNotAllowed`].

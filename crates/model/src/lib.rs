@@ -44,7 +44,7 @@ pub use clock::{Clock, Entropy, FixedClock, NoThreads, SeededEntropy, ShiftedClo
 pub use consistency::Consistency;
 pub use document::{
     Document, Leaf, MemberName, Node, Raw, RawKind, SYSTEM_NAMES, Scalar, Step, SystemProperties,
-    stamp, unstamp, with_lsn,
+    UNINDEXED_NAMES, stamp, unstamp, with_lsn,
 };
 pub use epk::{Epk, EpkRange, Portion};
 pub use error::{Error, ErrorKind, Result};

@@ -50,9 +50,6 @@ pub const UNIQUE_KEYS_MAX: usize = 10;
 /// Paths of one unique key.
 pub const UNIQUE_KEY_PATHS_MAX: usize = 16;
 
-/// Bytes of a query's text.
-pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
-
 /// Paths in each list of an indexing policy: the service's limit.
 pub const INDEX_PATHS_MAX: usize = 1500;
 

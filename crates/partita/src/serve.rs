@@ -158,12 +158,7 @@ fn serve(
         controls: handed.controls,
         shutdown: shutdown.clone(),
     });
-    let settings = NoSqlSettings {
-        default_consistency: config.engine.default_consistency,
-        public_endpoint: config.public_endpoint,
-        strict_json: config.strict_json,
-    };
-    let door = NoSqlDoor::new(Arc::new(executor), settings);
+    let door = door(&config, executor);
     let banner_certificate = certificate.path().map(|path| path.display().to_string());
     let durability = database.status().store.durability;
     let services = Services {
@@ -203,6 +198,15 @@ fn serve(
         tracing::warn!("{} connections did not finish in time and were cut", drained.cut);
     }
     Ok(())
+}
+
+fn door(config: &Config, executor: Executor) -> NoSqlDoor {
+    let settings = NoSqlSettings {
+        default_consistency: config.engine.default_consistency,
+        public_endpoint: config.public_endpoint.clone(),
+        strict_json: config.strict_json,
+    };
+    NoSqlDoor::new(Arc::new(executor), settings)
 }
 
 /// Sees to it that what the server takes is what it was told. Items in memory are no part of that.

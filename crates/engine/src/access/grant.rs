@@ -19,9 +19,8 @@ use std::sync::Arc;
 
 use partita_model::{Error, KeyPart, PartitionKeyHeader, Result, ScriptKind, Value};
 
-use crate::catalog::{Container, Permission, PermissionMode, Resolved};
-use crate::context::{Context, Grant, Work};
-use crate::database::Database;
+use super::{FindItem, Grant};
+use crate::catalog::{CatalogStore, Container, Permission, PermissionMode, Resolved};
 use crate::op::{
     BatchAction, BatchMode, BatchOperation, ContainerPath, ImportTarget, ItemPath, Op,
     ProcedureCall, Scope, ScriptOp, ScriptPath,
@@ -152,12 +151,17 @@ fn part_of_batch<'a>(operations: &'a [BatchOperation], mode: &'a BatchMode) -> P
 }
 
 /// May the holder of a resource token do this?
-pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &Op) -> Result<()> {
-    let permission = standing(database, grant)?;
+pub(super) fn check(
+    catalog: &CatalogStore,
+    grant: &Grant,
+    op: &Op,
+    find_item: FindItem<'_>,
+) -> Result<()> {
+    let permission = standing(catalog, grant)?;
     let Some(touched) = touched(op) else {
         return Err(refused("a resource token does not open resources of this kind"));
     };
-    let resolved = match database.catalog.current().parent_container(touched.container) {
+    let resolved = match catalog.current().parent_container(touched.container) {
         Ok(resolved) if grant.target.owner.is(&resolved.container) => resolved,
         // Who may not see a container is not told either whether it is there.
         Ok(_) | Err(_) => return Err(refused("the token is for another resource")),
@@ -177,12 +181,12 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
             !is_part && headers.into_iter().all(|header| opens_key(grant, container, header))
         }
         Part::Item(..) if target.script.is_some() => false,
-        Part::Item(path, body) => opens_item(database, grant, context, container, path, body)?,
+        Part::Item(path, body) => opens_item(grant, container, path, body, find_item)?,
         Part::Script(_) if touched.writes && target.partition_key.is_some() => false,
-        Part::Script(path) => opens_script(database, grant, &resolved, path)?,
+        Part::Script(path) => opens_script(catalog, grant, &resolved, path)?,
         Part::Procedure(call) => {
             opens_key(grant, container, call.partition_key.as_ref())
-                && opens_run(database, grant, &resolved, &call.procedure)?
+                && opens_run(catalog, grant, &resolved, &call.procedure)?
         }
     };
     if opened {
@@ -192,9 +196,8 @@ pub(super) fn check(database: &Database, grant: &Grant, context: &Context, op: &
 }
 
 /// The permission behind a token, unless it was deleted or is about something else by now.
-pub(super) fn standing(database: &Database, grant: &Grant) -> Result<Arc<Permission>> {
-    let catalog = database.catalog.current();
-    match catalog.permission_by_rid(grant.permission) {
+pub(super) fn standing(catalog: &CatalogStore, grant: &Grant) -> Result<Arc<Permission>> {
+    match catalog.current().permission_by_rid(grant.permission) {
         Some(permission) if permission.target == grant.target => Ok(Arc::clone(permission)),
         Some(_) | None => Err(refused("its permission was deleted or changed. Read a new token")),
     }
@@ -212,16 +215,15 @@ fn opens_key(grant: &Grant, container: &Container, header: Option<&PartitionKeyH
 }
 
 fn opens_item(
-    database: &Database,
     grant: &Grant,
-    context: &Context,
     container: &Container,
     path: &ItemPath,
     body: Option<&[u8]>,
+    find_item: FindItem<'_>,
 ) -> Result<bool> {
     let header = path.partition_key.as_ref();
     let Some(item) = &grant.target.item else { return Ok(opens_key(grant, container, header)) };
-    let (id, key) = database.addressed_item(&mut Work::new(context), path)?;
+    let (id, key) = find_item(path)?;
     let key = PartitionKeyHeader::from(key);
     Ok(id == *item
         && opens_key(grant, container, Some(&key))
@@ -229,7 +231,7 @@ fn opens_item(
 }
 
 fn opens_script(
-    database: &Database,
+    catalog: &CatalogStore,
     grant: &Grant,
     resolved: &Resolved,
     path: &ScriptPath,
@@ -238,7 +240,7 @@ fn opens_script(
         // Scripts concern all partition keys.
         None => Ok(grant.target.item.is_none() && grant.target.partition_key.is_none()),
         Some(rid) => {
-            let script = database.catalog.current().script(resolved, path.kind, &path.script)?;
+            let script = catalog.current().script(resolved, path.kind, &path.script)?;
             Ok(script.rid == rid)
         }
     }
@@ -247,13 +249,13 @@ fn opens_script(
 /// May the holder run this procedure, under a partition key that the token opens? Who may write
 /// everything there may do it in one transaction, too.
 fn opens_run(
-    database: &Database,
+    catalog: &CatalogStore,
     grant: &Grant,
     resolved: &Resolved,
     procedure: &str,
 ) -> Result<bool> {
     let Some(rid) = grant.target.script else { return Ok(grant.target.item.is_none()) };
-    let script = database.catalog.current().script(resolved, ScriptKind::Procedure, procedure)?;
+    let script = catalog.current().script(resolved, ScriptKind::Procedure, procedure)?;
     Ok(script.rid == rid)
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use partita_model::{Error, ErrorKind, Result};
 
-use crate::database::Database;
+use crate::catalog::CatalogStore;
 use crate::op::{BatchAction, BatchOperation, ContainerPath, DatabasePath, EncryptionKeyOp, Op};
 
 /// What the roles of one principal allow.
@@ -119,12 +119,12 @@ impl DataAction {
 
 /// What an operation needs, and where.
 struct Needed<'a> {
-    place: Place<'a>,
+    place: ResourceRef<'a>,
     actions: Vec<DataAction>,
 }
 
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum ResourceRef<'a> {
     Account,
     Database(&'a str),
     Container(&'a ContainerPath),
@@ -133,18 +133,18 @@ enum Place<'a> {
 fn needed(op: &Op) -> Option<Needed<'_>> {
     use DataAction as Do;
     let at = |place, action| Some(Needed { place, actions: vec![action] });
-    let inside = |container, action| at(Place::Container(container), action);
+    let inside = |container, action| at(ResourceRef::Container(container), action);
     match op {
-        Op::ListDatabases { .. } => at(Place::Account, Do::ReadMetadata),
+        Op::ListDatabases { .. } => at(ResourceRef::Account, Do::ReadMetadata),
         Op::ReadDatabase { database, .. } | Op::ListContainers { database, .. } => {
-            at(Place::Database(&database.0), Do::ReadMetadata)
+            at(ResourceRef::Database(&database.0), Do::ReadMetadata)
         }
         // Without its keys a client cannot read what it encrypted.
         Op::EncryptionKey(EncryptionKeyOp::Read { key, .. }) => {
-            at(Place::Database(&key.database), Do::ReadMetadata)
+            at(ResourceRef::Database(&key.database), Do::ReadMetadata)
         }
         Op::EncryptionKey(EncryptionKeyOp::List { database, .. }) => {
-            at(Place::Database(&database.0), Do::ReadMetadata)
+            at(ResourceRef::Database(&database.0), Do::ReadMetadata)
         }
         Op::ReadContainer { container, .. }
         | Op::ContainerStatistics { container }
@@ -172,7 +172,7 @@ fn needed(op: &Op) -> Option<Needed<'_>> {
         // What a trigger does was decided by those who may change the container.
         Op::Triggered { write, .. } => needed(write),
         Op::Batch { container, operations, .. } => Some(Needed {
-            place: Place::Container(container),
+            place: ResourceRef::Container(container),
             actions: operations.iter().filter_map(of_member).collect(),
         }),
         Op::CreateDatabase { .. }
@@ -208,7 +208,7 @@ fn of_member(operation: &BatchOperation) -> Option<DataAction> {
 }
 
 /// May the principal do this?
-pub(super) fn check(database: &Database, roles: &Roles, op: &Op) -> Result<()> {
+pub(super) fn check(catalog: &CatalogStore, roles: &Roles, op: &Op) -> Result<()> {
     let Some(needed) = needed(op) else {
         return Err(Error::new(
             ErrorKind::NotForRoles,
@@ -216,7 +216,7 @@ pub(super) fn check(database: &Database, roles: &Roles, op: &Op) -> Result<()> {
              plane. Use one of the account's keys.",
         ));
     };
-    let place = Named::of(database, needed.place);
+    let place = Named::of(catalog, needed.place);
     // A batch without a single operation still tells about its container.
     let least = needed.actions.is_empty().then_some(DataAction::ReadMetadata);
     let missing = needed
@@ -261,16 +261,16 @@ enum Named {
 }
 
 impl Named {
-    fn of(database: &Database, place: Place<'_>) -> Named {
-        let catalog = database.catalog.current();
+    fn of(catalog: &CatalogStore, place: ResourceRef<'_>) -> Named {
+        let catalog = catalog.current();
         match place {
-            Place::Account => Named::Account,
-            Place::Database(path) => {
+            ResourceRef::Account => Named::Account,
+            ResourceRef::Database(path) => {
                 let path = DatabasePath(path.to_owned());
                 let found = catalog.database(&path).map(|found| found.name.clone());
                 Named::Database(found.unwrap_or(path.0))
             }
-            Place::Container(path) => match catalog.container(path) {
+            ResourceRef::Container(path) => match catalog.container(path) {
                 Ok(found) => Named::Container {
                     database: found.container.database.name.clone(),
                     container: found.container.definition.name.clone(),

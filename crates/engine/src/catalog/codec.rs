@@ -79,6 +79,7 @@ pub(crate) fn container(database: &Arc<Database>, record: &Record) -> Result<Con
         },
         terms: terms(&fields)?,
         lsn: record.lsn,
+        live: Vec::new(),
     })
 }
 

@@ -19,7 +19,7 @@ use super::resolve::absent;
 use super::store::ENCRYPTION_KEY;
 use super::value::{number, with_system};
 use super::{AddressedBy, Catalog, Database};
-use crate::op::EncryptionKeyPath;
+use crate::path::EncryptionKeyPath;
 
 /// A client encryption key of a database.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,10 +146,7 @@ impl Catalog {
         let mut unknown: Vec<&str> = policy.paths.iter().map(|path| path.key_id.as_str()).collect();
         unknown.retain(|name| !is_known(name));
         unknown.dedup();
-        match unknown.is_empty() {
-            true => Ok(()),
-            false => Err(Error::bad_request(unknown_keys(&unknown))),
-        }
+        if unknown.is_empty() { Ok(()) } else { Err(Error::bad_request(unknown_keys(&unknown))) }
     }
 
     /// All client encryption keys of a database in the order of their names.

@@ -8,6 +8,7 @@
 //!
 //! A path is resolved by names first and by resource ids second (`resolve.rs`).
 
+mod budgets;
 mod changes;
 mod codec;
 mod default_offers;
@@ -15,9 +16,7 @@ mod encryption_keys;
 mod former;
 mod resolve;
 mod resource;
-mod rids;
 mod scripts;
-mod shapes;
 mod store;
 mod users;
 mod value;
@@ -27,6 +26,7 @@ use std::sync::Arc;
 
 use partita_model::{ContainerRid, DatabaseRid, OfferRid};
 
+pub(crate) use budgets::{Budgets, slot_count};
 pub(crate) use changes::Changes;
 use changes::RecordKey;
 pub(crate) use default_offers::ASKED_FOR_BITS;
@@ -36,13 +36,12 @@ use encryption_keys::EncryptionKeys;
 pub(crate) use former::FormerRanges;
 pub(crate) use resolve::{AddressedBy, Resolved};
 pub use resource::{Container, Database, Move, Observed, Offer, Partition, Policies};
-pub(crate) use rids::{FreshRid, RidClaim, RidSource};
 use scripts::Scripts;
 pub use scripts::{StoredScript, Trigger, TriggerMoment, TriggerOperation};
-pub(crate) use shapes::KnownShapes;
 pub(crate) use store::CatalogStore;
 use users::Users;
 pub use users::{Owner, Permission, PermissionMode, Target, User};
+pub use value::KeyRequired;
 
 /// All resources at one moment.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use partita_model::{ContainerRid, DatabaseRid, Error, ErrorKind, Result};
 
 use super::{Catalog, Container, Contents, Database};
-use crate::op::{ContainerPath, DatabasePath};
+use crate::path::{ContainerPath, DatabasePath};
 
 /// How a client addressed a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

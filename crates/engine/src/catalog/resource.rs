@@ -9,10 +9,9 @@ use partita_model::{
 };
 use partita_storage::PartitionId;
 
-use super::{FormerRanges, KnownShapes, RidSource};
-use crate::changes::Bell;
+use super::FormerRanges;
 use crate::index::{IndexedComputed, ServedPolicy, Terms};
-use crate::moves::Growth;
+use crate::live::LivePartition;
 use crate::throughput::Meter;
 
 /// A database: a name for a set of containers.
@@ -56,6 +55,10 @@ pub struct Container {
     /// How its index is written.
     pub(crate) terms: Terms,
     pub(crate) lsn: Lsn,
+    /// What is kept in memory of its partitions, in the order of [`Container::known_partitions`].
+    /// Of a container that is not in the catalog's copy, as one that is about to be written, it is
+    /// of no consequence.
+    pub(crate) live: Vec<Arc<LivePartition>>,
 }
 
 /// The indexing policies of a container over time. An item's record says under which version its
@@ -108,8 +111,8 @@ impl Move {
     }
 }
 
-/// One physical partition: a half-open range of EPKs.
-#[derive(Clone, Debug)]
+/// One physical partition, as its container's record describes it: a half-open range of EPKs.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
     /// The id that clients see; never reused within the container.
     pub range_id: u32,
@@ -120,57 +123,67 @@ pub struct Partition {
     pub parents: Vec<u32>,
     /// The first epoch that it serves in.
     pub since: Epoch,
-    /// What it uses, and how much it may.
-    pub meter: Arc<Meter>,
-    pub(crate) rids: Arc<RidSource>,
-    pub(crate) shapes: Arc<KnownShapes>,
-    pub(crate) growth: Arc<Growth>,
-    /// Rung when items have changed.
-    pub(crate) bell: Arc<Bell>,
 }
 
 impl Partition {
-    /// A partition that nobody has used yet since the process began.
     pub(crate) fn new(
         range_id: u32,
         id: PartitionId,
         epks: EpkRange,
         parents: Vec<u32>,
     ) -> Partition {
-        Partition {
-            range_id,
-            id,
-            epks,
-            parents,
-            since: Epoch::default(),
-            meter: Arc::new(Meter::new()),
-            rids: Arc::new(RidSource::new(range_id)),
-            shapes: Arc::new(KnownShapes::new()),
-            growth: Arc::default(),
-            bell: Arc::default(),
-        }
-    }
-
-    /// What is kept in memory of a partition stays with it when its container's record is read
-    /// again.
-    pub(crate) fn inherit(&mut self, known: &Partition) {
-        self.meter = Arc::clone(&known.meter);
-        self.rids = Arc::clone(&known.rids);
-        self.shapes = Arc::clone(&known.shapes);
-        self.growth = Arc::clone(&known.growth);
-        self.bell = Arc::clone(&known.bell);
+        Partition { range_id, id, epks, parents, since: Epoch::default() }
     }
 }
 
 impl Container {
-    /// Takes over what is kept in memory of its partitions.
-    pub(super) fn inherit(&mut self, old: &Container) {
-        let filling = self.moves.iter_mut().flat_map(|under_way| &mut under_way.targets);
-        for partition in self.partitions.iter_mut().chain(filling) {
-            if let Some(known) = old.known_partitions().find(|p| p.id == partition.id) {
-                partition.inherit(known);
-            }
-        }
+    /// The container with what is kept in memory of its partitions: what is known of those that it
+    /// had before, and nothing yet of the others.
+    pub(super) fn with_live(mut self, old: Option<&Container>) -> Container {
+        let known: Vec<&Arc<LivePartition>> = old.into_iter().flat_map(|old| &old.live).collect();
+        let live = self.known_partitions().map(|partition| {
+            let same = known.iter().find(|live| live.id == partition.id);
+            let fresh = || Arc::new(LivePartition::new(partition.range_id, partition.id));
+            same.map_or_else(fresh, |same| Arc::clone(same))
+        });
+        self.live = live.collect();
+        self
+    }
+
+    /// What is kept in memory of its partitions, in their order.
+    pub(crate) fn serving(&self) -> impl Iterator<Item = &Arc<LivePartition>> {
+        self.live.iter().take(self.partitions.len())
+    }
+
+    /// Its partitions with what is kept in memory of them.
+    pub(crate) fn served(&self) -> impl Iterator<Item = (&Partition, &Arc<LivePartition>)> {
+        self.partitions.iter().zip(&self.live)
+    }
+
+    /// The partition at an index, with what is kept in memory of it.
+    pub(crate) fn served_at(&self, at: usize) -> Option<(&Partition, &Arc<LivePartition>)> {
+        Some((self.partitions.get(at)?, self.live.get(at)?))
+    }
+
+    /// What is kept in memory of the partition at an index.
+    pub(crate) fn live(&self, at: usize) -> &Arc<LivePartition> {
+        &self.live[at]
+    }
+
+    /// What is kept in memory of the partition that clients know under this id.
+    pub(crate) fn live_range(&self, range_id: u32) -> Option<&Arc<LivePartition>> {
+        self.serving().find(|live| live.range_id == range_id)
+    }
+
+    /// What is kept in memory of one of its partitions, or of one that a move is filling.
+    pub(crate) fn live_of(&self, partition: &Partition) -> &Arc<LivePartition> {
+        let live = self.live.iter().find(|live| live.id == partition.id);
+        live.expect("a container in the catalog knows all of its partitions")
+    }
+
+    /// What its partitions have used, and how much they may, in their order.
+    pub fn meters(&self) -> impl Iterator<Item = &Meter> {
+        self.serving().map(|live| &live.meter)
     }
 
     /// The link by resource ids, `dbs/…/colls/…/`.

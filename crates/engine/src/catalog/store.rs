@@ -37,8 +37,7 @@ use partita_storage::{
 
 use super::changes::{Changes, RecordKey, children_key, container_key};
 use super::users::{self, permissions_key};
-use super::{Catalog, Container, DefaultThroughput, codec, encryption_keys, scripts};
-use crate::throughput::Budgets;
+use super::{Budgets, Catalog, Container, DefaultThroughput, codec, encryption_keys, scripts};
 
 /// The partition that holds the catalog.
 pub(crate) const CATALOG: PartitionId = PartitionId(0);
@@ -290,8 +289,7 @@ impl CatalogStore {
             let remaining: HashSet<PartitionId> =
                 now.iter().flat_map(|now| now.partition_ids()).collect();
             if let Some(now) = now {
-                let mut now = Container::clone(&now);
-                now.inherit(before);
+                let now = Container::clone(&now).with_live(Some(before));
                 copy.insert_container(Arc::new(now));
             }
             let ids: Vec<PartitionId> =
@@ -392,10 +390,9 @@ fn apply(catalog: &mut Catalog, key: &RecordKey, record: Option<Record>) -> Resu
 fn insert_container(catalog: &mut Catalog, database: DatabaseRid, record: &Record) -> Result<()> {
     // A database that went away in the same moment takes its containers along.
     let Some(contents) = catalog.databases.get(&database) else { return Ok(()) };
-    let mut container = codec::container(&contents.database, record)?;
-    if let Some(old) = contents.containers.get(&container.rid) {
-        container.inherit(old);
-    }
+    let container = codec::container(&contents.database, record)?;
+    let old = contents.containers.get(&container.rid).map(Arc::clone);
+    let container = container.with_live(old.as_deref());
     catalog.insert_container(Arc::new(container));
     Ok(())
 }

@@ -3,7 +3,14 @@
 use partita_model::{Etag, Number, Object, Throughput, ThroughputBucket, Value};
 
 use super::{Container, Database, Offer};
-use crate::op::KeyRequired;
+
+/// Must a new container name its partition key? Clients for whom it need not know no system keys:
+/// they are shown none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRequired {
+    Yes,
+    No,
+}
 
 impl Database {
     /// The database as JSON, system properties included.
@@ -69,16 +76,16 @@ impl Offer {
             .with("offerIsRUPerMinuteThroughputEnabled", Value::Bool(false))
             .with("offerMinimumThroughputParameters", Value::from(minimum))
             .with("offerLastReplaceTimestamp", number(self.replaced_at));
-        let content = match self.observed.replace_pending {
-            true => content.with("isOfferReplacePending", Value::Bool(true)),
-            false => content,
+        let content = if self.observed.replace_pending {
+            content.with("isOfferReplacePending", Value::Bool(true))
+        } else {
+            content
         };
-        let content = match self.buckets.is_empty() {
-            true => content,
-            false => {
-                let buckets = self.buckets.iter().map(ThroughputBucket::to_value).collect();
-                content.with("throughputBuckets", Value::Array(buckets))
-            }
+        let content = if self.buckets.is_empty() {
+            content
+        } else {
+            let buckets = self.buckets.iter().map(ThroughputBucket::to_value).collect();
+            content.with("throughputBuckets", Value::Array(buckets))
         };
         let Throughput::Autoscale { max, increment_percent } = &self.throughput else {
             return Value::from(content);

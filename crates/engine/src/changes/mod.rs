@@ -1,6 +1,6 @@
 //! The change feed as clients read it: what became of items, in the order of commits.
 //!
-//! Every partition has a line of LSNs, and its feed (`feed.rs`) names the items that each commit
+//! Every partition has a line of LSNs, and its feed (`feed/`) names the items that each commit
 //! changed. A reader says how far it got, a page follows from there, and the page's ETag says how
 //! far it is now (`position.rs`). The server keeps nothing between two pages, and as the partitions
 //! that a partition is split into keep its LSNs, a reader goes on with what it has.
@@ -19,46 +19,56 @@
 //! one that has looked at very much returns empty-handed before the end, and says that it is not
 //! through.
 //!
-//! A reader who wants to wait at the end of the feed gets something to wait with (`bell.rs`).
+//! A reader who wants to wait at the end of the feed gets something to wait with (`live/bell.rs`).
 
-mod bell;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod page;
 mod position;
 mod sieve;
 
+use std::sync::Arc;
+
 use partita_model::{EpkRange, Error, Lsn, Result};
 use partita_storage::Snapshot;
 
-pub(crate) use self::bell::Bell;
-pub use self::bell::NextChange;
 pub(crate) use self::page::{commits_after, lsn_of};
 
-use self::page::{Page, Part};
+use self::page::{FeedPart, Page};
 use self::position::{Asked, Piece, Position};
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
-use crate::database::Database;
-use crate::maintenance::FeedMark;
+use crate::core::{Core, Share};
+use crate::feed::FeedMark;
+use crate::live::NextChange;
 use crate::op::{ChangesFrom, ChangesMode, ChangesRequest, ContainerPath, Outcome, Scope};
 use crate::pricing;
-use crate::query::{Area, area};
-use crate::throughput::Share;
+use crate::query::{Area, Queries, area};
 
-impl Database {
+/// The change feed of a database's containers.
+pub(crate) struct Changes {
+    core: Arc<Core>,
+    queries: Arc<Queries>,
+}
+
+impl Changes {
+    pub(crate) fn new(core: Arc<Core>, queries: Arc<Queries>) -> Changes {
+        Changes { core, queries }
+    }
+
     pub(crate) fn read_changes(
         &self,
         work: &mut Work<'_>,
         path: &ContainerPath,
         request: &ChangesRequest,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         let area = area(&container, &request.scope)?;
         self.check_mode(&container, request)?;
-        let millis_max = self.query_settings(work, None).whole_millis_max;
-        let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
-        let memory = self.settings.memory.share();
+        let millis_max = self.queries.query_settings(work, None).whole_millis_max;
+        let supervision =
+            self.queries.supervision(work, self.core.clock.monotonic_nanos(), millis_max);
+        let memory = self.core.settings.memory.share();
         let query = request.query.as_ref();
         let sieve = |query| self.sieve(&container, query, &supervision, &memory);
         let sieve = query.map(sieve).transpose()?;
@@ -68,20 +78,21 @@ impl Database {
         };
         let parts = parts(&container, &request.scope, &area)?;
         for (partition, _) in &parts {
-            self.admit_once(work, partition)?;
+            self.core.admit_once(work, container.live_of(partition))?;
         }
         work.usage.reads = 1;
-        let mut page = Page::new(self, request, (sieve.as_ref(), &supervision), &memory);
+        let mut page = Page::new(&self.core, request, (sieve.as_ref(), &supervision), &memory);
         let mut asked = Vec::with_capacity(parts.len());
         let mut shares = Vec::with_capacity(parts.len());
         let mut next = request.listen.then(NextChange::default);
         let mut ended = Ok(());
         for (partition, epks) in parts {
+            let live = container.live_of(partition);
             if let Some(next) = next.as_mut() {
-                next.listen(&partition.bell);
+                next.listen(&live.bell);
             }
-            let view = self.open_partition(work, partition)?;
-            self.check_session(work, partition, view.lsn())?;
+            let view = self.core.open_partition(work, partition)?;
+            self.core.check_session(work, partition, view.lsn())?;
             let pieces = match (&request.from, &after) {
                 (ChangesFrom::Now, _) => vec![Piece { epks: epks.clone(), after: view.lsn() }],
                 (_, Some(after)) => {
@@ -90,10 +101,11 @@ impl Database {
                 }
                 (_, None) => vec![Piece { epks: epks.clone(), after: Lsn(0) }],
             };
-            let part = Part::new(&container, &pieces, &area.only);
+            let part = FeedPart::new(&container, &pieces, &area.only);
             let before = page.changes.len();
             let (end, walked) = (view.lsn(), page.walk(&part, &*view));
-            shares.push(Share { partition, weight: (1 + page.changes.len() - before) as f64 });
+            shares
+                .push(Share { partition: live, weight: (1 + page.changes.len() - before) as f64 });
             match walked {
                 Ok(reached) => asked.push(Asked { partition, epks, end, reached }),
                 Err(error) => {
@@ -106,8 +118,8 @@ impl Database {
         work.usage.entries_scanned = page.changes.len() as u64;
         work.usage.read_bytes = page.loaded_bytes;
         work.usage.long_steps = supervision.long_steps();
-        let charge = pricing::charge(&work.usage, self.consistency(work.context));
-        self.settle_shares(work, charge, &shares, None);
+        let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
+        self.core.charge_shares(work, charge, &shares, None);
         ended?;
         let etag = Position::after_page(after.as_ref(), &asked, &container.former_ranges);
         let (changes, etag) = (page.changes, etag.to_string());
@@ -115,20 +127,12 @@ impl Database {
         Ok(Outcome::Changes { changes, etag, more: page.more, next })
     }
 
-    /// For how many minutes a container's feed keeps all versions; 0: it does not.
-    pub(crate) fn retention_minutes(&self, container: &Container) -> u32 {
-        match container.definition.retention_minutes() {
-            0 => self.settings.change_feed.retention_minutes,
-            minutes => minutes,
-        }
-    }
-
     /// All versions are told where they are kept, and from a moment on since they are.
     fn check_mode(&self, container: &Container, request: &ChangesRequest) -> Result<()> {
         if request.mode == ChangesMode::LatestVersion {
             return Ok(());
         }
-        if self.retention_minutes(container) == 0 {
+        if self.core.retention_minutes(container) == 0 {
             return Err(Error::bad_request(
                 "The change feed mode All Versions and Deletes must be enabled for the container: \
                  its changeFeedPolicy has no retentionDuration.",
@@ -163,9 +167,10 @@ fn parts<'c>(
             (partition, partition.epks.intersect(&area.range).unwrap_or_else(nothing))
         })
         .collect();
-    match parts.is_empty() {
-        true => Err(Error::bad_request("The range of EPKs to read the change feed of is empty.")),
-        false => Ok(parts),
+    if parts.is_empty() {
+        Err(Error::bad_request("The range of EPKs to read the change feed of is empty."))
+    } else {
+        Ok(parts)
     }
 }
 

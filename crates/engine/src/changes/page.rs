@@ -14,13 +14,14 @@ use super::beyond_retention;
 use super::position::Piece;
 use super::sieve::{Passed, Sieve};
 use crate::catalog::Container;
-use crate::database::{ChangeFeedSettings, Database};
+use crate::context::Supervision;
+use crate::core::Core;
 use crate::feed::{self, Change, Kind};
 use crate::keys::{self, ItemKey};
 use crate::memory;
 use crate::op::{ChangedItem, ChangesMode, ChangesRequest, ItemBody, VersionChange};
 use crate::record::ItemRecord;
-use crate::supervision::Supervision;
+use crate::settings::ChangeFeedSettings;
 
 /// One read of the feed.
 const CHUNK: ScanLimit = ScanLimit { entries_max: 256, bytes_max: 1 << 20 };
@@ -64,7 +65,7 @@ enum Room {
 }
 
 /// The part of a partition that is asked for.
-pub(super) struct Part<'a> {
+pub(super) struct FeedPart<'a> {
     container: &'a Container,
     /// The keys of the items in each of its pieces, and up to which LSN the reader has seen it.
     pieces: Vec<(KeyRange, Lsn)>,
@@ -72,10 +73,14 @@ pub(super) struct Part<'a> {
     only: &'a [KeyPart],
 }
 
-impl<'a> Part<'a> {
-    pub(super) fn new(container: &'a Container, pieces: &[Piece], only: &'a [KeyPart]) -> Part<'a> {
+impl<'a> FeedPart<'a> {
+    pub(super) fn new(
+        container: &'a Container,
+        pieces: &[Piece],
+        only: &'a [KeyPart],
+    ) -> FeedPart<'a> {
         let piece = |piece: &Piece| (keys::items_in(&piece.epks), piece.after);
-        Part { container, pieces: pieces.iter().map(piece).collect(), only }
+        FeedPart { container, pieces: pieces.iter().map(piece).collect(), only }
     }
 
     /// Up to where the reader has seen everything, whatever piece it is in.
@@ -102,22 +107,22 @@ impl<'a> Part<'a> {
 
 impl<'a> Page<'a> {
     pub(super) fn new(
-        database: &'a Database,
+        core: &'a Core,
         request: &ChangesRequest,
         (sieve, supervision): (Option<&'a Sieve>, &'a Supervision),
         memory: &MemoryShare,
     ) -> Page<'a> {
-        let settings = &database.settings.change_feed;
+        let settings = &core.settings.change_feed;
         Page {
-            clock: &*database.clock,
+            clock: &*core.clock,
             mode: request.mode,
             settings,
             items_max: request.items_max.unwrap_or(settings.page_items_default).max(1),
             since: request.since,
             sieve,
             supervision,
-            now_seconds: database.now_seconds(),
-            started_nanos: database.clock.monotonic_nanos(),
+            now_seconds: core.now_seconds(),
+            started_nanos: core.clock.monotonic_nanos(),
             looked_at: 0,
             changes: Vec::new(),
             bytes: 0,
@@ -131,7 +136,7 @@ impl<'a> Page<'a> {
 
     /// Adds what changed in a part since its reader was there; the LSN up to which everything was
     /// looked at.
-    pub(super) fn walk(&mut self, part: &Part<'_>, view: &dyn Snapshot) -> Result<Lsn> {
+    pub(super) fn walk(&mut self, part: &FeedPart<'_>, view: &dyn Snapshot) -> Result<Lsn> {
         let mut reached = part.after();
         while reached < view.lsn() {
             let (entries, more) = commits_after(view, reached, CHUNK)?;
@@ -191,16 +196,13 @@ impl<'a> Page<'a> {
     /// the ETag later, too: then what happened in that second after their first page is new.
     fn is_early(&self, ts: u32, after: Lsn) -> bool {
         let Some(since) = self.since else { return false };
-        match after > Lsn(0) {
-            true => u64::from(ts) < since,
-            false => u64::from(ts) <= since,
-        }
+        if after > Lsn(0) { u64::from(ts) < since } else { u64::from(ts) <= since }
     }
 
     /// Adds the items of a commit that have not changed since.
     fn add_latest(
         &mut self,
-        part: &Part<'_>,
+        part: &FeedPart<'_>,
         view: &dyn Snapshot,
         commit: &[Entry],
         lsn: Lsn,
@@ -253,7 +255,7 @@ impl<'a> Page<'a> {
     }
 
     /// Adds everything that a commit did.
-    fn add_all(&mut self, part: &Part<'_>, commit: &[Entry], lsn: Lsn) -> Result<Room> {
+    fn add_all(&mut self, part: &FeedPart<'_>, commit: &[Entry], lsn: Lsn) -> Result<Room> {
         for entry in commit {
             let change = Change::decode(&entry.record.value)?;
             let ts = change.ts.unwrap_or(0);

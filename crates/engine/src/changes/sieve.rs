@@ -14,10 +14,10 @@ use std::sync::Arc;
 use partita_model::{Document, Error, Lsn, MemoryShare, Result, with_lsn};
 use partita_query::{Facts, Interrupt, Query, ScopeSettings};
 
+use super::Changes;
 use crate::catalog::Container;
-use crate::database::Database;
+use crate::context::Supervision;
 use crate::op::{ChangesQuery, ItemBody};
-use crate::supervision::Supervision;
 
 /// What a query sees of an item that was deleted.
 const NOTHING: &str = "{}";
@@ -35,7 +35,7 @@ pub(super) struct Passed {
     pub(super) previous: Option<ItemBody>,
 }
 
-impl Database {
+impl Changes {
     pub(super) fn sieve(
         &self,
         container: &Container,
@@ -53,7 +53,7 @@ impl Database {
             )));
         }
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(supervision);
-        let scope = self.query_scope(container, &query, supervision)?;
+        let scope = self.queries.query_scope(container, &query, supervision)?;
         let memory = memory.clone();
         let scope = ScopeSettings { interrupt: Some(interrupt), memory, ..scope };
         Ok(Sieve { query, scope, previous: *previous })

@@ -10,8 +10,9 @@ use std::collections::{HashMap, HashSet};
 use partita_model::{ContainerRid, PartitionKeyHeader};
 use partita_storage::{DiskLevel, PartitionId};
 
-use crate::catalog::{Catalog, Container, Partition};
-use crate::database::Database;
+use super::Reports;
+use crate::catalog::{Catalog, Container};
+use crate::live::LivePartition;
 
 /// A logical partition is reported from this share of its limit on …
 const LARGE: f64 = 0.8;
@@ -80,28 +81,28 @@ impl AlertKind {
 pub struct Watch {
     /// Logical partitions that were reported.
     large: HashSet<(ContainerRid, String)>,
-    partitions: HashMap<PartitionId, Seen>,
+    partitions: HashMap<PartitionId, RequestWindow>,
     /// How full the disk was.
     disk: DiskLevel,
 }
 
 /// A partition's counters when its window began.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct RequestWindow {
     began_nanos: u64,
     requests: u64,
     throttled: u64,
     reported: bool,
 }
 
-impl Database {
+impl Reports {
     /// Looks at all partitions, from memory as far as possible. Answers what is new since the last
     /// look.
-    pub fn watch(&self, watch: &mut Watch) -> Vec<Alert> {
-        let catalog = self.catalog.current();
+    pub(crate) fn watch(&self, watch: &mut Watch) -> Vec<Alert> {
+        let catalog = self.core.catalog.current();
         let mut alerts: Vec<Alert> = self.watch_disk(watch).into_iter().collect();
         for container in catalog.all_containers() {
-            for partition in &container.partitions {
+            for partition in container.serving() {
                 alerts.extend(self.watch_throttling(watch, container, partition));
                 self.watch_sizes(watch, container, partition, &mut alerts);
             }
@@ -112,7 +113,7 @@ impl Database {
 
     /// Raised when the disk gets worse by a level. It was told in the log when it got better.
     fn watch_disk(&self, watch: &mut Watch) -> Option<Alert> {
-        let disk = self.store.disk()?;
+        let disk = self.core.store.disk()?;
         let before = std::mem::replace(&mut watch.disk, disk.level);
         if disk.level <= before {
             return None;
@@ -145,14 +146,18 @@ impl Database {
         &self,
         watch: &mut Watch,
         container: &Container,
-        partition: &Partition,
+        partition: &LivePartition,
     ) -> Option<Alert> {
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let meter = &partition.meter;
         let (served, refused) = (meter.requests(), meter.throttled());
-        let begin =
-            |reported| Seen { began_nanos: now, requests: served, throttled: refused, reported };
-        let seen = watch.partitions.entry(partition.id).or_insert_with(|| Seen {
+        let begin = |reported| RequestWindow {
+            began_nanos: now,
+            requests: served,
+            throttled: refused,
+            reported,
+        };
+        let seen = watch.partitions.entry(partition.id).or_insert_with(|| RequestWindow {
             began_nanos: now,
             requests: 0,
             throttled: 0,
@@ -183,10 +188,10 @@ impl Database {
         &self,
         watch: &mut Watch,
         container: &Container,
-        partition: &Partition,
+        partition: &LivePartition,
         alerts: &mut Vec<Alert>,
     ) {
-        let bytes_max = self.logical_bytes_max(container).max(1);
+        let bytes_max = self.core.logical_bytes_max(container).max(1);
         for large in partition.meter.large_keys() {
             let known = (container.rid, large.key.clone());
             // What the meter noted may have been deleted since.
@@ -211,7 +216,7 @@ impl Database {
     fn share_of_limit(&self, container: &Container, key: &str) -> Option<f64> {
         let header = PartitionKeyHeader::parse(key).ok()?;
         let stored = self.stored_under(container, &header).ok()?;
-        Some(stored.bytes as f64 / self.logical_bytes_max(container).max(1) as f64)
+        Some(stored.bytes as f64 / self.core.logical_bytes_max(container).max(1) as f64)
     }
 
     /// Forgets what is gone, and what has become clearly better.
@@ -233,7 +238,7 @@ impl Database {
 fn alert(
     kind: AlertKind,
     container: &Container,
-    partition: &Partition,
+    partition: &LivePartition,
     key: Option<String>,
     (share, message): (f64, String),
 ) -> Alert {

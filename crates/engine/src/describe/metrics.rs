@@ -5,7 +5,7 @@
 
 use partita_model::Result;
 
-use crate::database::Database;
+use super::Reports;
 use crate::op::{Moving, PartitionFigures};
 
 /// A partition and where it belongs.
@@ -20,24 +20,24 @@ pub struct PartitionMetrics {
     pub moving: Option<Moving>,
 }
 
-impl Database {
+impl Reports {
     /// What every partition holds, as far as it can be read: one that goes away meanwhile, with its
     /// container or by a split, is left out.
-    pub fn partition_metrics(&self) -> Vec<PartitionMetrics> {
-        let catalog = self.catalog.current();
+    pub(crate) fn partition_metrics(&self) -> Vec<PartitionMetrics> {
+        let catalog = self.core.catalog.current();
         let mut all = Vec::new();
         for container in catalog.all_containers() {
-            for partition in &container.partitions {
+            for live in container.serving() {
                 let read = || -> Result<PartitionFigures> {
-                    self.figures(partition, &*self.store.snapshot(partition.id)?)
+                    self.figures(live, &*self.core.store.snapshot(live.id)?)
                 };
                 let Ok(figures) = read() else { continue };
                 all.push(PartitionMetrics {
                     database: container.database.name.clone(),
                     container: container.definition.name.clone(),
-                    range_id: partition.range_id,
+                    range_id: live.range_id,
                     figures,
-                    moving: self.moving(container, partition.range_id),
+                    moving: self.moving(container, live.range_id),
                 });
             }
         }

@@ -6,26 +6,26 @@
 mod alerts;
 mod largest;
 mod metrics;
-mod queries;
+
+use std::sync::Arc;
 
 use partita_model::{PartitionKeyHeader, Result};
 use partita_storage::{Snapshot, Space, counter};
 
 pub use self::alerts::{Alert, AlertKind, Watch};
 pub use self::metrics::PartitionMetrics;
-pub(crate) use self::queries::QueryLog;
 
 use self::largest::Largest;
 use crate::catalog::{Container, Partition};
 use crate::context::Work;
-use crate::database::Database;
-use crate::keys::{self, Total};
+use crate::core::Core;
+use crate::keys::{self, Total, stored_total};
+use crate::live::LivePartition;
 use crate::op::{
     ContainerPath, HotPartition, KeyLocation, LogicalPartition, MoveKind, Moving, Outcome,
     PartitionDescription, PartitionFigures, PartitionReport,
 };
 use crate::throughput::HotKey;
-use crate::totals::total;
 
 /// The hottest are at hand and cost nothing: so many are always told.
 const HOTTEST_MIN: usize = 10;
@@ -33,7 +33,16 @@ const HOTTEST_MIN: usize = 10;
 /// More logical partitions than this are not listed.
 const TOP_MAX: usize = 1_000;
 
-impl Database {
+/// Tells about partitions.
+pub(crate) struct Reports {
+    core: Arc<Core>,
+}
+
+impl Reports {
+    pub(crate) fn new(core: Arc<Core>) -> Reports {
+        Reports { core }
+    }
+
     /// Everything about the partitions of a container. With a `top` of 0 nothing is walked over.
     pub(crate) fn describe_partitions(
         &self,
@@ -42,12 +51,12 @@ impl Database {
         top: usize,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let container = self.item_container(work, path)?.container;
-        let mut largest = Largest::new(top.min(TOP_MAX), &*self.clock);
+        let container = self.core.item_container(work, path)?.container;
+        let mut largest = Largest::new(top.min(TOP_MAX), &*self.core.clock);
         let mut partitions = Vec::with_capacity(container.partitions.len());
-        for partition in &container.partitions {
-            let view = self.store.snapshot(partition.id)?;
-            let mut described = self.describe(partition, &*view)?;
+        for (partition, live) in container.served() {
+            let view = self.core.store.snapshot(partition.id)?;
+            let mut described = self.describe((partition, live), &*view)?;
             described.moving = self.moving(&container, partition.range_id);
             if described.figures.provisioned_ru.is_none() {
                 described.figures.provisioned_ru = self.shown_ru(&container);
@@ -63,34 +72,38 @@ impl Database {
             largest_complete: largest.complete,
             largest: largest.into_sorted(),
             hottest: self.hottest(&container, top.clamp(HOTTEST_MIN, TOP_MAX)),
-            logical_bytes_max: self.logical_bytes_max(&container),
-            bytes_max: self.settings.partitions.bytes_max,
+            logical_bytes_max: self.core.logical_bytes_max(&container),
+            bytes_max: self.core.settings.partitions.bytes_max,
         })))
     }
 
     /// A partition's share of a throughput that is shown and limits nothing.
     fn shown_ru(&self, container: &Container) -> Option<f64> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let offer = catalog.offer_for(container)?;
         Some(f64::from(offer.throughput.provisioned()) / container.partitions.len().max(1) as f64)
     }
 
-    fn describe(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionDescription> {
+    fn describe(
+        &self,
+        (partition, live): (&Partition, &LivePartition),
+        view: &dyn Snapshot,
+    ) -> Result<PartitionDescription> {
         Ok(PartitionDescription {
             range_id: partition.range_id,
             epks: partition.epks.clone(),
             parents: partition.parents.clone(),
-            figures: self.figures(partition, view)?,
+            figures: self.figures(live, view)?,
             moving: None,
             logical_partitions: None,
         })
     }
 
-    fn figures(&self, partition: &Partition, view: &dyn Snapshot) -> Result<PartitionFigures> {
-        let (meter, now) = (&partition.meter, self.clock.monotonic_nanos());
+    fn figures(&self, live: &LivePartition, view: &dyn Snapshot) -> Result<PartitionFigures> {
+        let (meter, now) = (&live.meter, self.core.clock.monotonic_nanos());
         Ok(PartitionFigures {
-            items: total(view, Total::Items)?,
-            bytes: total(view, Total::Bytes)?,
+            items: stored_total(view, Total::Items)?,
+            bytes: stored_total(view, Total::Bytes)?,
             provisioned_ru: meter.provisioned_ru(),
             consumed_ru: meter.consumed_ru(),
             ru_per_second: meter.ru_last_minute(now),
@@ -102,11 +115,11 @@ impl Database {
 
     /// The logical partitions of a container that cost most lately.
     fn hottest(&self, container: &Container, top: usize) -> Vec<HotPartition> {
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let mut hottest = Vec::new();
-        for partition in &container.partitions {
-            let range_id = partition.range_id;
-            let keys = partition.meter.hot_keys(now, usize::MAX).into_iter();
+        for live in container.serving() {
+            let range_id = live.range_id;
+            let keys = live.meter.hot_keys(now, usize::MAX).into_iter();
             hottest.extend(keys.map(|HotKey { epk, key, ru }| HotPartition {
                 key,
                 epk,
@@ -129,8 +142,8 @@ impl Database {
         let found = container.moves.iter().find(|known| known.sources.contains(&range_id))?;
         let items = |partition: &Partition| {
             // A partition that just went away has nothing left to copy.
-            let view = self.store.snapshot(partition.id).ok()?;
-            total(&*view, Total::Items).ok().map(|items| items as f64)
+            let view = self.core.store.snapshot(partition.id).ok()?;
+            stored_total(&*view, Total::Items).ok().map(|items| items as f64)
         };
         let is_source = |known: &&Partition| found.sources.contains(&known.range_id);
         let here: f64 = container.partitions.iter().filter(is_source).filter_map(items).sum();
@@ -150,7 +163,7 @@ impl Database {
         key: PartitionKeyHeader,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         let definition = &container.definition.partition_key;
         let key = match (key.0.as_slice(), definition.system_key) {
             // Clients name the key of containers without one like this.
@@ -175,7 +188,7 @@ impl Database {
         let key = definition.resolve(header)?;
         let epk = definition.epk(&key);
         let partition = &container.partitions[container.partition_index(&epk)];
-        let view = self.store.snapshot(partition.id)?;
+        let view = self.core.store.snapshot(partition.id)?;
         let (items, bytes) = keys::head_parts(count(&*view, &keys::head(&epk, &key))?);
         let (items, bytes) = (size(items), size(bytes));
         Ok(LogicalPartition { key, epk, range_id: partition.range_id, items, bytes })

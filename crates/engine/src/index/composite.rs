@@ -14,11 +14,9 @@
 use partita_model::{CompositeIndex, Document, IndexStep, IndexingPolicy, Raw};
 use partita_model::{keycode, murmur3_128};
 
-use super::{KeyBuffer, Terms, of_index_step, put_path, value};
+use super::{KeyBuffer, Terms, of_index_step, put_path};
+use crate::entry_value::{self as value, COLUMN_STRING_BYTES_MAX, turn};
 use crate::keys;
-
-/// Longer strings are cut. There are up to eight columns in a key.
-pub(crate) const COLUMN_STRING_BYTES_MAX: usize = 256;
 
 /// Appends the keys of a document's entries in all composite indexes of a policy.
 pub(super) fn put_keys(
@@ -54,13 +52,6 @@ pub(crate) fn composite_id(index: &CompositeIndex) -> u64 {
     murmur3_128(&text) as u64
 }
 
-/// Appends a sort key as a column of a composite entry.
-pub(crate) fn put_column(key: &mut Vec<u8>, sort_key: &[u8], descending: bool) {
-    let start = key.len();
-    key.extend_from_slice(&value::fit(sort_key, COLUMN_STRING_BYTES_MAX));
-    turn(key.get_mut(start..).unwrap_or_default(), descending);
-}
-
 /// The sort keys in an entry's key, as far as they are there: see [`super::is_cut`].
 pub(crate) fn columns_of(key: &[u8], index: &CompositeIndex) -> Option<Vec<Vec<u8>>> {
     let mut rest = keys::composite_columns(key)?;
@@ -73,12 +64,6 @@ pub(crate) fn columns_of(key: &[u8], index: &CompositeIndex) -> Option<Vec<Vec<u
         columns.push(plain);
     }
     rest.is_empty().then_some(columns)
-}
-
-fn turn(bytes: &mut [u8], descending: bool) {
-    if descending {
-        bytes.iter_mut().for_each(|byte| *byte = !*byte);
-    }
 }
 
 fn find<'a>(document: Document<'a>, path: &[IndexStep]) -> Option<Raw<'a>> {

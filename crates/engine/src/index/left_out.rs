@@ -33,7 +33,7 @@ mod tests {
     use partita_model::{FixedClock, SeededEntropy, Value};
     use partita_storage::{Batch, Direction, KeyRange, MemoryStore, ScanLimit, Space, Store};
 
-    use crate::item::derived;
+    use crate::changeset::derived;
     use crate::keys::{self, Total};
     use crate::op::{Indexing, QueryRequest};
     use crate::record::ItemRecord;
@@ -76,7 +76,7 @@ mod tests {
 
     /// Makes every third item what a write with Exclude left in a former version.
     fn leave_out(database: &Database, store: &MemoryStore) {
-        let container = database.catalog.current().all_containers().next().cloned().unwrap();
+        let container = database.core.catalog.current().all_containers().next().cloned().unwrap();
         for partition in &container.partitions {
             let view = store.snapshot(partition.id).unwrap();
             let all = ScanLimit { entries_max: 1_000, bytes_max: usize::MAX };

@@ -2,7 +2,7 @@
 //! `left_out.rs`, which asks a view whether an index has all items. Beside it stand sets of
 //! resource ids (`rid_set.rs`) and the memory of the keys behind them (`pointers.rs`).
 //!
-//! The index of a partition has three families of entries (`keys.rs`), each with an empty value and
+//! The index of a partition has three families of entries (`keys/`), each with an empty value and
 //! the item's rid at the end of its key. Whoever has a rid finds the item by `02 rid → item key`,
 //! so an item that moves to another key rewrites that one record and no entry.
 //!
@@ -40,15 +40,16 @@ mod shape;
 mod terms;
 #[cfg(test)]
 mod tests;
-mod value;
 
 use std::ops::Range;
 
 use bytes::Bytes;
-use partita_model::{Document, IndexStep, IndexingMode, IndexingPolicy, Node, Step};
+use partita_model::{
+    Document, IndexStep, IndexingMode, IndexingPolicy, Node, Step, UNINDEXED_NAMES,
+};
 use partita_model::{keycode, murmur3_128};
 
-pub(crate) use composite::{COLUMN_STRING_BYTES_MAX, columns_of, composite_id, put_column};
+pub(crate) use composite::{columns_of, composite_id};
 pub(crate) use computed::IndexedComputed;
 pub(crate) use left_out::has_all_items;
 pub(crate) use pointers::{KeyList, NumberHasher, Pointers, piece_range};
@@ -56,26 +57,20 @@ pub(crate) use rid_set::RidSet;
 pub use served::ServedPolicy;
 pub(crate) use shape::{DEPTH_MAX as SHAPE_DEPTH_MAX, Kind, Shape, UNKNOWN_SHAPE, dictionary};
 pub(crate) use terms::Terms;
-pub(crate) use terms::string_bytes_max;
-pub(crate) use value::{ARRAY, EntryValue, fit, is_cut};
 
+pub(crate) use crate::entry_value::{
+    ARRAY, COLUMN_STRING_BYTES_MAX, EntryValue, fit, is_cut, put_column, string_bytes_max,
+};
+use crate::entry_value::{PATH_HASHED, PATH_HASHED_LONG, STEP_END_LONG};
 use crate::keys;
 use crate::memory::CHANGE_BYTES;
 
-const STEP_END_LONG: u8 = 0x00;
 const STEP_MEMBER: u8 = 0x01;
 const STEP_ELEMENT: u8 = 0x02;
-const PATH_HASHED_LONG: u8 = 0x03;
 const STEP_END: u8 = 0x04;
-const PATH_HASHED: u8 = 0x05;
 
 /// A longer path is replaced by its hash: names have no limit of their own, keys have.
 const PATH_BYTES_MAX: usize = 1_024;
-
-/// The system's properties that have no entries. `_ts` is not among them: the time of the last
-/// write is indexed like a property of the user. The resource id has a family of keys of its own,
-/// and nobody searches by the rest.
-const WITHOUT_ENTRIES: [&str; 4] = ["_rid", "_self", "_etag", "_attachments"];
 
 /// The index entries of one version of an item.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -166,7 +161,7 @@ impl KeyBuffer {
 fn indexes(policy: &IndexingPolicy, place: &[Step<'_>]) -> bool {
     let has_entries = match place.first() {
         Some(Step::Member(name)) if name.starts_with('_') => {
-            !WITHOUT_ENTRIES.contains(&name.as_ref())
+            !UNINDEXED_NAMES.contains(&name.as_ref())
         }
         Some(Step::Member(_) | Step::Element) | None => true,
     };

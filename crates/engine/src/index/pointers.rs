@@ -28,7 +28,7 @@ const MISSES_MAX: u32 = 4;
 /// The most pieces that are read at a time: each takes about a tenth of a millisecond.
 const READ_MAX: usize = 4;
 /// What a piece takes besides its keys.
-const PIECE_BYTES: usize = 128 + PIECE as usize * size_of::<Place>();
+const PIECE_BYTES: usize = 128 + PIECE as usize * size_of::<KeySpan>();
 
 /// The pointers of a database, up to a number of bytes.
 pub(crate) struct Pointers(RwLock<Generations>);
@@ -44,13 +44,13 @@ pub(crate) struct KnownKeys {
 
 #[derive(Default)]
 struct Generations {
-    young: Pieces,
+    young: PointerPieces,
     young_bytes: usize,
-    old: Pieces,
+    old: PointerPieces,
     bytes_max: usize,
 }
 
-type Pieces = HashMap<(PartitionId, u64), Piece, BuildHasherDefault<NumberHasher>>;
+type PointerPieces = HashMap<(PartitionId, u64), PointerPiece, BuildHasherDefault<NumberHasher>>;
 
 /// Keys of items, one behind the other.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -108,8 +108,8 @@ impl Hasher for NumberHasher {
 }
 
 /// The pointers of neighbouring rids.
-struct Piece {
-    places: Box<[Place]>,
+struct PointerPiece {
+    places: Box<[KeySpan]>,
     /// The keys, one after the other.
     keys: Vec<u8>,
     misses: u32,
@@ -117,7 +117,7 @@ struct Piece {
 
 /// Where a key is; those that are not known have no length.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct KeySpan {
     start: u32,
     length: u16,
 }
@@ -208,13 +208,13 @@ impl Generations {
     }
 
     /// A piece, from now on a young one.
-    fn piece(&mut self, at: (PartitionId, u64)) -> &mut Piece {
+    fn piece(&mut self, at: (PartitionId, u64)) -> &mut PointerPiece {
         if !self.young.contains_key(&at) {
             self.rotate();
         }
         let Generations { young, young_bytes, old, .. } = self;
         young.entry(at).or_insert_with(|| {
-            let piece = old.remove(&at).unwrap_or_else(Piece::new);
+            let piece = old.remove(&at).unwrap_or_else(PointerPiece::new);
             *young_bytes += PIECE_BYTES + piece.keys.capacity();
             piece
         })
@@ -228,14 +228,14 @@ impl Generations {
     }
 }
 
-impl Piece {
-    fn new() -> Piece {
-        let places = vec![Place::default(); PIECE as usize].into_boxed_slice();
-        Piece { places, keys: Vec::new(), misses: 0 }
+impl PointerPiece {
+    fn new() -> PointerPiece {
+        let places = vec![KeySpan::default(); PIECE as usize].into_boxed_slice();
+        PointerPiece { places, keys: Vec::new(), misses: 0 }
     }
 
     fn get(&self, rid: u64) -> Option<&[u8]> {
-        let Place { start, length } = *self.places.get((rid % PIECE) as usize)?;
+        let KeySpan { start, length } = *self.places.get((rid % PIECE) as usize)?;
         let (start, length) = (start as usize, usize::from(length));
         self.keys.get(start..start + length).filter(|key| !key.is_empty())
     }
@@ -248,7 +248,7 @@ impl Piece {
             (self.places.get_mut((rid % PIECE) as usize), start, u16::try_from(key.len()))
             && place.length == 0
         {
-            *place = Place { start, length };
+            *place = KeySpan { start, length };
             self.keys.extend_from_slice(key);
         }
         self.keys.capacity() - before

@@ -18,12 +18,12 @@ const FEW_MAX: usize = 128;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RidSet {
     few: Vec<u64>,
-    pieces: BTreeMap<u64, Arc<Piece>>,
+    pieces: BTreeMap<u64, Arc<RidChunk>>,
     len: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
+struct RidChunk {
     words: [u64; WORDS],
 }
 
@@ -42,7 +42,7 @@ impl RidSet {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.pieces.len() * size_of::<Piece>() + self.few.len() * size_of::<u64>()
+        self.pieces.len() * size_of::<RidChunk>() + self.few.len() * size_of::<u64>()
     }
 
     pub(crate) fn insert(&mut self, rid: u64) {
@@ -63,7 +63,7 @@ impl RidSet {
 
     fn insert_into_piece(&mut self, rid: u64) {
         let piece = self.pieces.entry(rid >> PIECE_BITS);
-        let piece = piece.or_insert_with(|| Arc::new(Piece { words: [0; WORDS] }));
+        let piece = piece.or_insert_with(|| Arc::new(RidChunk { words: [0; WORDS] }));
         let (word, bit) = place(rid);
         if let Some(word) = Arc::make_mut(piece).words.get_mut(word) {
             self.len += u64::from(*word & bit == 0);
@@ -142,7 +142,7 @@ impl RidSet {
     }
 }
 
-impl Piece {
+impl RidChunk {
     fn len(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }

@@ -211,7 +211,7 @@ fn sort_key(scalar: Option<&Scalar<'_>>) -> Vec<u8> {
     let mut out = Vec::new();
     match scalar {
         None => out.push(0),
-        Some(scalar) => value::put_scalar(&mut out, scalar, usize::MAX),
+        Some(scalar) => crate::entry_value::put_scalar(&mut out, scalar, usize::MAX),
     }
     out
 }

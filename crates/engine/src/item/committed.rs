@@ -12,45 +12,19 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use partita_storage::{Batch, Commit, StorageError, Ticket};
 
-use super::batch::Counts;
-use crate::catalog::{Partition, RidClaim};
-use crate::database::Database;
+use super::Items;
+use crate::changeset::Effects;
+use crate::live::LivePartition;
 use crate::op::Served;
-
-/// What a commit did to its partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Effects {
-    /// Bytes of all versions that came or went.
-    pub(super) bytes: u64,
-    /// By how many bytes the partition grew or shrank.
-    pub(super) grown: i64,
-    /// What it did to the source of resource ids.
-    pub(super) rids: RidClaim,
-}
-
-impl Effects {
-    pub(super) fn new(counts: &Counts, rids: RidClaim) -> Effects {
-        Effects { bytes: counts.bytes, grown: counts.grown, rids }
-    }
-
-    /// The effects of both.
-    pub(super) fn and(self, other: Effects) -> Effects {
-        Effects {
-            bytes: self.bytes + other.bytes,
-            grown: self.grown + other.grown,
-            rids: self.rids.and(other.rids),
-        }
-    }
-}
 
 /// A batch under way, and who waits for it.
 struct Awaited<'a> {
-    database: &'a Database,
-    partition: &'a Partition,
+    items: &'a Items,
+    partition: &'a Arc<LivePartition>,
     effects: Effects,
     /// None: it is decided.
     ticket: Option<Ticket>,
@@ -59,9 +33,9 @@ struct Awaited<'a> {
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let partition = self.partition.clone();
-            self.database.left.add(Left { ticket, partition, effects: self.effects });
-            self.database.jobs.ring();
+            let partition = Arc::clone(self.partition);
+            self.items.left.add(Left { ticket, partition, effects: self.effects });
+            self.items.core.doorbell.ring();
         }
     }
 }
@@ -70,7 +44,7 @@ impl Drop for Awaited<'_> {
 #[derive(Debug)]
 struct Left {
     ticket: Ticket,
-    partition: Partition,
+    partition: Arc<LivePartition>,
     effects: Effects,
 }
 
@@ -98,18 +72,18 @@ impl LeftCommits {
     }
 }
 
-impl Database {
+impl Items {
     /// Submits a batch and takes note of its commit, also if nobody waits for that any more.
     /// `served` is what the reply to its request tells.
     pub(super) async fn commit_items(
         &self,
         served: Option<&mut Served>,
-        partition: &Partition,
+        partition: &Arc<LivePartition>,
         batch: Batch,
         effects: Effects,
     ) -> Result<Commit, StorageError> {
-        let ticket = Some(self.store.submit(partition.id, batch));
-        let mut awaited = Awaited { database: self, partition, effects, ticket };
+        let ticket = Some(self.core.store.submit(partition.id, batch));
+        let mut awaited = Awaited { items: self, partition, effects, ticket };
         let decided = poll_fn(|context| {
             let ticket = awaited.ticket.as_mut().expect("it is taken when it is decided");
             Pin::new(ticket).poll(context)
@@ -117,7 +91,7 @@ impl Database {
         .await;
         awaited.ticket = None;
         if matches!(decided, Err(StorageError::Poisoned(_))) {
-            self.jobs.ring();
+            self.core.doorbell.ring();
         }
         let commit = decided?;
         self.committed(served, partition, commit, effects);
@@ -138,14 +112,14 @@ impl Database {
     pub(crate) fn committed(
         &self,
         served: Option<&mut Served>,
-        partition: &Partition,
+        partition: &LivePartition,
         commit: Commit,
         effects: Effects,
     ) {
         partition.bell.ring();
         partition.rids.committed(commit.lsn, effects.rids);
         partition.meter.grow(effects.grown);
-        self.note_growth(partition, effects.bytes);
+        self.moves.note_growth(partition, effects.bytes);
         if let Some(served) = served {
             served.lsn = commit.lsn;
         }

@@ -7,7 +7,7 @@ use partita_model::{
     check_item_id, json, limits,
 };
 
-use super::{Place, item_ttl};
+use super::{ItemPlace, item_ttl};
 use crate::catalog::Container;
 use crate::op::{Indexing, NewItem};
 
@@ -58,8 +58,8 @@ impl Draft {
         Ok(Draft { id, key, ttl, asked, text })
     }
 
-    pub(super) fn place(&self, container: &Arc<Container>) -> Place {
-        Place::new(Arc::clone(container), self.key.clone(), self.id.clone())
+    pub(super) fn place(&self, container: &Arc<Container>) -> ItemPlace {
+        ItemPlace::new(Arc::clone(container), self.key.clone(), self.id.clone())
     }
 }
 

@@ -10,7 +10,7 @@ use partita_model::{Document, Error, Patch, Result, limits, unstamp};
 use partita_query::Filter;
 
 use super::draft::{Draft, too_large};
-use super::{Place, check_match, failed_condition, not_found};
+use super::{ItemPlace, check_match, failed_condition, not_found};
 use crate::catalog::Container;
 use crate::op::{Condition, EtagPattern};
 use crate::record::ItemRecord;
@@ -53,7 +53,7 @@ impl Patched {
         Ok(Patched { patch, filter, ttl: None })
     }
 
-    pub(super) fn apply(&self, place: &Place, record: &ItemRecord) -> Result<Draft> {
+    pub(super) fn apply(&self, place: &ItemPlace, record: &ItemRecord) -> Result<Draft> {
         let text = record.text()?;
         if let Some(filter) = &self.filter
             && !filter.matches(&Document::new(text).to_value())?
@@ -75,7 +75,11 @@ impl Patched {
 
 impl Intent {
     /// What becomes of the item at this place, given its living version.
-    pub(super) fn decide(&self, place: &Place, current: Option<&ItemRecord>) -> Result<Next<'_>> {
+    pub(super) fn decide(
+        &self,
+        place: &ItemPlace,
+        current: Option<&ItemRecord>,
+    ) -> Result<Next<'_>> {
         let there = || current.ok_or_else(|| not_found(&place.id));
         match self {
             Intent::Create(draft) => match current {

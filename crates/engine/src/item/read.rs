@@ -2,12 +2,12 @@
 
 use partita_model::{Result, Usage};
 
-use super::{Current, Place, check_match, matches, not_found};
+use super::Items;
+use super::{ItemPlace, StoredItem, check_match, matches, not_found};
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{Change, Condition, ItemBody, ItemPath, Outcome};
 
-impl Database {
+impl Items {
     pub(crate) fn read_item(
         &self,
         work: &mut Work<'_>,
@@ -21,24 +21,24 @@ impl Database {
     pub(super) fn read_place(
         &self,
         work: &mut Work<'_>,
-        place: &Place,
+        place: &ItemPlace,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
-        self.admit(work, place.partition())?;
+        self.core.admit(work, place.live())?;
         let read = self.read_admitted(work, place, condition);
-        self.settle_item(work, place);
+        self.charge_item(work, place);
         read
     }
 
     fn read_admitted(
         &self,
         work: &mut Work<'_>,
-        place: &Place,
+        place: &ItemPlace,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
         work.usage.reads = 1;
         let view = self.open_view(work, place)?;
-        self.check_session(work, place.partition(), view.lsn())?;
+        self.core.check_session(work, place.partition(), view.lsn())?;
         let current = self.current(work, &*view, place)?;
         version(current, &place.id, condition, &mut work.usage)
     }
@@ -46,13 +46,13 @@ impl Database {
 
 /// What a read tells of the stored version.
 pub(super) fn version(
-    current: Option<Current>,
+    current: Option<StoredItem>,
     id: &str,
     condition: Option<&Condition>,
     usage: &mut Usage,
 ) -> Result<Outcome> {
     let found = current.filter(|current| current.live);
-    let Some(Current { record, .. }) = found else { return Err(not_found(id)) };
+    let Some(StoredItem { record, .. }) = found else { return Err(not_found(id)) };
     check_match(condition, &record)?;
     if let Some(Condition::NoneMatch(pattern)) = condition
         && matches(pattern, &record.etag.to_string())

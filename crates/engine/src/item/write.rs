@@ -14,14 +14,12 @@ use partita_model::{Error, ErrorKind, Patch, Reservation, Result, SystemProperti
 use partita_query::Filter;
 use partita_storage::{Batch, Snapshot, Space, StorageError};
 
-use super::batch::{self, Transition};
-use super::committed::Effects;
+use super::Items;
 use super::draft::Draft;
 use super::intent::{Intent, Next, Patched, exists};
-use super::{Current, Place};
-use crate::catalog::FreshRid;
+use crate::changeset::{self, Counts, Effects, ItemPlace, StoredItem, Transition};
 use crate::context::Work;
-use crate::database::Database;
+use crate::live::FreshRid;
 use crate::memory;
 use crate::op::{Change, Condition, ContainerPath, ItemBody, ItemPath, NewItem, Outcome};
 use crate::record::ItemRecord;
@@ -33,14 +31,14 @@ pub(super) const ATTEMPTS_MAX: usize = 100;
 /// A batch of so many changes reserves their memory. Those of most items have dozens.
 const LARGE_WRITES: usize = 1_024;
 
-impl Database {
+impl Items {
     pub(crate) async fn create_item(
         &self,
         work: &mut Work<'_>,
         container: &ContainerPath,
         item: NewItem,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, container)?.container;
+        let container = self.core.item_container(work, container)?.container;
         let draft = Draft::of(&container, &item)?;
         let place = draft.place(&container);
         self.write_item(work, &place, &Intent::Create(draft)).await
@@ -53,7 +51,7 @@ impl Database {
         item: NewItem,
         condition: Option<Condition>,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, container)?.container;
+        let container = self.core.item_container(work, container)?.container;
         let draft = Draft::of(&container, &item)?;
         let place = draft.place(&container);
         self.write_item(work, &place, &Intent::Upsert(draft, condition)).await
@@ -66,7 +64,7 @@ impl Database {
         item: NewItem,
         condition: Option<Condition>,
     ) -> Result<Outcome> {
-        let resolved = self.item_container(work, &path.container)?;
+        let resolved = self.core.item_container(work, &path.container)?;
         let draft = match Draft::of(&resolved.container, &item) {
             Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
                 let place = self.place_in(work, resolved, path)?;
@@ -108,14 +106,14 @@ impl Database {
     pub(super) async fn write_item(
         &self,
         work: &mut Work<'_>,
-        place: &Place,
+        place: &ItemPlace,
         intent: &Intent,
     ) -> Result<Outcome> {
-        self.admit(work, place.partition())?;
-        self.give_way(place.partition().id).await;
+        self.core.admit(work, place.live())?;
+        self.moves.give_way(place.live().id).await;
         let mut moved = None;
         let written = self.write_admitted(work, place, intent, &mut moved).await;
-        self.settle_item(work, moved.as_ref().unwrap_or(place));
+        self.charge_item(work, moved.as_ref().unwrap_or(place));
         written
     }
 
@@ -124,9 +122,9 @@ impl Database {
     async fn write_admitted(
         &self,
         work: &mut Work<'_>,
-        place: &Place,
+        place: &ItemPlace,
         intent: &Intent,
-        moved: &mut Option<Place>,
+        moved: &mut Option<ItemPlace>,
     ) -> Result<Outcome> {
         let mut rid = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -139,7 +137,7 @@ impl Database {
             let Prepared { batch, counts, effects, outcome } = prepared;
             let _until_committed = self.hold(work, &batch)?;
             let served = work.served.as_mut();
-            match self.commit_items(served, place.partition(), batch, effects).await {
+            match self.commit_items(served, place.live(), batch, effects).await {
                 Ok(commit) => {
                     work.usage = counts.usage();
                     if let Some(served) = work.served.as_mut() {
@@ -148,10 +146,10 @@ impl Database {
                     return Ok(outcome);
                 }
                 Err(error @ StorageError::Conflict { .. }) => {
-                    rid = rid.filter(|_| !place.partition().rids.note_conflict(&error));
+                    rid = rid.filter(|_| !place.live().rids.note_conflict(&error));
                 }
                 Err(error) => {
-                    let container = self.after_move(&place.container, error).await?;
+                    let container = self.moves.after_move(&place.container, error).await?;
                     work.container = Some(Arc::clone(&container));
                     // Its resource id, if it got one, was one of the partition that is no more.
                     rid = None;
@@ -171,7 +169,7 @@ impl Database {
         let mut held = match &work.held_in {
             Some(share) => share.reservation(memory::WRITES),
             None if batch.writes.len() < LARGE_WRITES => return Ok(None),
-            None => self.settings.memory.share().reservation(memory::ENTRIES),
+            None => self.core.settings.memory.share().reservation(memory::ENTRIES),
         };
         let grown = held.grow(memory::bytes_of(batch));
         work.lacks_memory = grown.is_err();
@@ -183,7 +181,7 @@ impl Database {
         &self,
         work: &mut Work<'_>,
         view: &dyn Snapshot,
-        place: &Place,
+        place: &ItemPlace,
         intent: &Intent,
         rid: &mut Option<FreshRid>,
     ) -> Result<Prepared> {
@@ -214,12 +212,12 @@ impl Database {
             }
         };
         let to = moved.as_ref().unwrap_or(place);
-        let keeps_all = self.retention_minutes(&to.container) > 0;
+        let keeps_all = self.core.retention_minutes(&to.container) > 0;
         let (old, new) = (stored.as_ref(), record.as_ref());
-        let memory = Some(&self.settings.memory);
+        let memory = Some(&self.core.settings.memory);
         let way = Transition { from: place, to, old, new, keeps_all, memory };
-        let (mut batch, counts) = batch::build(way, view, self.now_seconds())?;
-        self.check_quota(to.home(), view, counts.grown)?;
+        let (mut batch, counts) = changeset::build(way, view, self.core.now_seconds())?;
+        self.core.check_quota(to, view, counts.grown)?;
         let rids = taken.map(|fresh| fresh.claim(&mut batch)).unwrap_or_default();
         let effects = Effects::new(&counts, rids);
         Ok(Prepared { batch, counts, effects, outcome: outcome(live, record) })
@@ -227,33 +225,33 @@ impl Database {
 
     /// The same place in the container as it is now, if the stored version of the item was indexed
     /// by a policy that came after the request.
-    fn renewed(&self, place: &Place, stored: Option<&Current>) -> Result<Option<Place>> {
+    fn renewed(&self, place: &ItemPlace, stored: Option<&StoredItem>) -> Result<Option<ItemPlace>> {
         let rid = place.container.rid;
         let version = stored.map(|current| current.record.policy_version);
         if version.is_none_or(|version| place.container.policy(version).is_some()) {
             return Ok(None);
         }
-        let container = self.container_by_rid(rid).ok_or_else(|| {
+        let container = self.core.container_by_rid(rid).ok_or_else(|| {
             Error::retry_with("The container was changed while the request was served: retry")
         })?;
-        Ok(Some(Place::new(container, place.key.clone(), place.id.clone())))
+        Ok(Some(ItemPlace::new(container, place.key.clone(), place.id.clone())))
     }
 
     /// The resource id of a new item: taken once, whatever the number of attempts.
     fn take_rid(
         &self,
         taken: &mut Option<FreshRid>,
-        place: &Place,
+        place: &ItemPlace,
         view: &dyn Snapshot,
     ) -> Result<FreshRid> {
         match taken {
             Some(rid) => Ok(*rid),
-            None => Ok(*taken.insert(place.partition().rids.take(view, self.process)?)),
+            None => Ok(*taken.insert(place.live().rids.take(view, self.core.process)?)),
         }
     }
 
-    fn new_record(&self, place: &Place, draft: &Draft, rid: u64) -> ItemRecord {
-        let (etag, ts) = self.fresh_stamp();
+    fn new_record(&self, place: &ItemPlace, draft: &Draft, rid: u64) -> ItemRecord {
+        let (etag, ts) = self.core.fresh_stamp();
         let container = &place.container;
         let item_rid = container.item_rid(rid).to_text();
         let self_link = [container.self_link().as_str(), "docs/", &item_rid, "/"].concat();
@@ -273,10 +271,10 @@ impl Database {
 }
 
 /// The place that a replaced item moves to when its id changes.
-fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place> {
+fn free_place(draft: &Draft, from: &ItemPlace, view: &dyn Snapshot) -> Result<ItemPlace> {
     // The keys are equal as values; only the one that was addressed has its place in this
     // partition.
-    let to = Place::new(Arc::clone(&from.container), from.key.clone(), draft.id.clone());
+    let to = ItemPlace::new(Arc::clone(&from.container), from.key.clone(), draft.id.clone());
     match view.get(Space::Items, &to.item_key)? {
         None => Ok(to),
         Some(_) => Err(exists(&draft.id)),
@@ -286,12 +284,12 @@ fn free_place(draft: &Draft, from: &Place, view: &dyn Snapshot) -> Result<Place>
 /// A write that awaits the store's decision.
 pub(super) struct Prepared {
     pub(super) batch: Batch,
-    pub(super) counts: batch::Counts,
+    pub(super) counts: Counts,
     pub(super) effects: Effects,
     pub(super) outcome: Outcome,
 }
 
-fn outcome(live: Option<&Current>, record: Option<ItemRecord>) -> Outcome {
+fn outcome(live: Option<&StoredItem>, record: Option<ItemRecord>) -> Outcome {
     let Some(record) = record else { return Outcome::Deleted };
     let change = if live.is_some() { Change::Replaced } else { Change::Created };
     Outcome::Item { etag: record.etag, body: ItemBody(record.body), change }

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use partita_model::{ContainerRid, ErrorKind, Result};
 use partita_storage::PartitionId;
 
+use super::Maintainer;
 use super::expire::Sweep;
 use super::trim::Trim;
-use super::{Maintenance, MaintenanceBudget};
 use crate::catalog::Container;
-use crate::database::Database;
+use crate::step::{Maintenance, MaintenanceBudget};
 
 /// So often is looked for something to do.
 const LOOK_NANOS: u64 = 5_000_000_000;
@@ -26,10 +26,10 @@ const SWEEP_PAUSE: u64 = 5;
 
 /// What is under way.
 #[derive(Debug, Default)]
-pub(super) struct Chores(Mutex<State>);
+pub(super) struct Chores(Mutex<ChoreState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ChoreState {
     looked_nanos: Option<u64>,
     /// Until then is rested.
     rests_until_nanos: u64,
@@ -42,41 +42,41 @@ struct State {
 struct Chore {
     container: ContainerRid,
     partition: PartitionId,
-    what: What,
+    what: ChoreKind,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum ChoreKind {
     Trim(Trim),
     Expire(Sweep),
 }
 
 /// What is to be done now.
-enum Next {
+enum NextChore {
     Nothing,
     Rest,
     Look,
     Step(Chore),
 }
 
-impl State {
-    fn next(&mut self, now: u64) -> Next {
+impl ChoreState {
+    fn next(&mut self, now: u64) -> NextChore {
         if self.queue.is_empty() {
             let due = self.looked_nanos.is_none_or(|at| now.saturating_sub(at) >= LOOK_NANOS);
             if due {
                 self.looked_nanos = Some(now);
             }
-            return if due { Next::Look } else { Next::Nothing };
+            return if due { NextChore::Look } else { NextChore::Nothing };
         }
         if now < self.rests_until_nanos {
-            return Next::Rest;
+            return NextChore::Rest;
         }
-        self.queue.pop().map_or(Next::Nothing, Next::Step)
+        self.queue.pop().map_or(NextChore::Nothing, NextChore::Step)
     }
 
     /// What is not through goes to the end of the queue.
     fn put_back(&mut self, mut chore: Chore, through: bool, now: u64, took: u64) {
-        if let What::Expire(sweep) = &mut chore.what {
+        if let ChoreKind::Expire(sweep) = &mut chore.what {
             sweep.took_nanos += took;
             if through {
                 let pause = sweep.took_nanos.saturating_mul(SWEEP_PAUSE).max(LOOK_NANOS);
@@ -90,21 +90,21 @@ impl State {
 }
 
 impl Chores {
-    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, f: impl FnOnce(&mut ChoreState) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Database {
+impl Maintainer {
     /// Takes a step of a chore, or looks for some.
-    pub(super) async fn tidy_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
-        let now = self.clock.monotonic_nanos();
+    pub(super) async fn do_chores(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
+        let now = self.core.clock.monotonic_nanos();
         match self.jobs.chores.with(|state| state.next(now)) {
-            Next::Nothing => Ok(Maintenance::Idle),
-            Next::Rest => Ok(Maintenance::Blocked),
-            Next::Step(chore) => self.step(chore, budget).await,
-            Next::Look => {
-                if let Err(error) = self.store.free_dropped() {
+            NextChore::Nothing => Ok(Maintenance::Idle),
+            NextChore::Rest => Ok(Maintenance::Blocked),
+            NextChore::Step(chore) => self.step(chore, budget).await,
+            NextChore::Look => {
+                if let Err(error) = self.core.store.free_dropped() {
                     tracing::warn!(%error, "the space of dropped partitions is not given back");
                 }
                 let found = self.look_for_chores(now)?;
@@ -116,23 +116,23 @@ impl Database {
     }
 
     fn look_for_chores(&self, now: u64) -> Result<Vec<Chore>> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let mut found = Vec::new();
         for container in catalog.all_containers().filter(|container| container.moves.is_empty()) {
             for partition in &container.partitions {
                 let chore =
                     |what| Chore { container: container.rid, partition: partition.id, what };
                 match self.due_trim(container, partition) {
-                    Ok(trim) => found.extend(trim.map(What::Trim).map(chore)),
+                    Ok(trim) => found.extend(trim.map(ChoreKind::Trim).map(chore)),
                     // It went away while we looked.
                     Err(error) if error.kind == ErrorKind::RetryWith => continue,
                     Err(error) => return Err(error),
                 }
-                let may_sweep = |state: &mut State| {
+                let may_sweep = |state: &mut ChoreState| {
                     state.next_sweep_nanos.get(&partition.id).is_none_or(|next| *next <= now)
                 };
                 if container.definition.default_ttl.is_some() && self.jobs.chores.with(may_sweep) {
-                    found.push(chore(What::Expire(Sweep::default())));
+                    found.push(chore(ChoreKind::Expire(Sweep::default())));
                 }
             }
         }
@@ -145,19 +145,21 @@ impl Database {
 
     /// Takes a step. A chore that fails is dropped, to be found again at the next look.
     async fn step(&self, mut chore: Chore, budget: &MaintenanceBudget) -> Result<Maintenance> {
-        let Some(container) = self.tidy_container(chore.container) else {
+        let Some(container) = self.resting_container(chore.container) else {
             return Ok(Maintenance::Busy);
         };
         let partition = container.partitions.iter().find(|known| known.id == chore.partition);
         let Some(partition) = partition else { return Ok(Maintenance::Busy) };
-        let began = self.clock.monotonic_nanos();
+        let began = self.core.clock.monotonic_nanos();
         let through = match &mut chore.what {
             // Found again when there is room.
-            What::Trim(_) if self.store.is_full() => return Ok(Maintenance::Busy),
-            What::Trim(trim) => self.trim_some(&container, partition, trim, budget).await,
-            What::Expire(sweep) => self.expire_some(&container, partition, sweep, budget).await,
+            ChoreKind::Trim(_) if self.core.store.is_full() => return Ok(Maintenance::Busy),
+            ChoreKind::Trim(trim) => self.trim_some(&container, partition, trim, budget).await,
+            ChoreKind::Expire(sweep) => {
+                self.expire_some(&container, partition, sweep, budget).await
+            }
         };
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let took = now.saturating_sub(began);
         self.jobs.chores.with(|state| state.rests_until_nanos = now + took * STEP_PAUSE);
         match through {
@@ -169,7 +171,7 @@ impl Database {
     }
 
     /// A container that is still there and whose partitions stay where they are.
-    fn tidy_container(&self, rid: ContainerRid) -> Option<Arc<Container>> {
-        self.container_by_rid(rid).filter(|container| container.moves.is_empty())
+    fn resting_container(&self, rid: ContainerRid) -> Option<Arc<Container>> {
+        self.core.container_by_rid(rid).filter(|container| container.moves.is_empty())
     }
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use partita_model::Result;
 use partita_storage::{Direction, KeyRange, ScanLimit, Space, StorageError};
 
-use super::MaintenanceBudget;
+use super::Maintainer;
 use crate::catalog::{Container, Partition};
-use crate::database::Database;
-use crate::item::removal_of_expired;
+use crate::changeset::removal_of_expired;
 use crate::record::ItemRecord;
+use crate::step::MaintenanceBudget;
 
 /// A walk over the items of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct Sweep {
     pub(super) took_nanos: u64,
 }
 
-impl Database {
+impl Maintainer {
     /// Takes a step of a walk; true when it is through.
     pub(super) async fn expire_some(
         &self,
@@ -33,13 +33,13 @@ impl Database {
         sweep: &mut Sweep,
         budget: &MaintenanceBudget,
     ) -> Result<bool> {
-        let view = self.store.snapshot(partition.id)?;
+        let view = self.core.store.snapshot(partition.id)?;
         let start = sweep.after.take().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start, end: Bound::Unbounded };
         let limit = ScanLimit { entries_max: budget.items_max, bytes_max: budget.bytes_max };
         let page = view.scan(Space::Items, &range, Direction::Forward, limit)?;
-        let now = self.now_seconds();
-        let keeps_all = self.retention_minutes(container) > 0;
+        let now = self.core.now_seconds();
+        let keeps_all = self.core.retention_minutes(container) > 0;
         let mut tickets = Vec::new();
         for entry in &page.entries {
             let record = ItemRecord::decode(&entry.record.value)?;
@@ -49,13 +49,15 @@ impl Database {
             {
                 let (batch, effects) =
                     removal_of_expired(container, &*view, entry, record, (now, keeps_all))?;
-                tickets.push((self.store.submit(partition.id, batch), effects));
+                tickets.push((self.core.store.submit(partition.id, batch), effects));
             }
         }
         let mut failed = None;
         for (ticket, effects) in tickets {
             match ticket.await {
-                Ok(commit) => self.committed(None, partition, commit, effects),
+                Ok(commit) => {
+                    self.items.committed(None, container.live_of(partition), commit, effects)
+                }
                 Err(StorageError::Conflict { .. }) => {}
                 // Others may have been committed all the same.
                 Err(error) => failed = Some(error),

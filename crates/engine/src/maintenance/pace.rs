@@ -10,8 +10,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Maintenance;
-use crate::database::Database;
+use super::Maintainer;
+use crate::step::Maintenance;
 
 /// Rest for each part of work while there are clients: five eighths of the time are work.
 const REST_PER_WORK: f64 = 0.6;
@@ -33,13 +33,13 @@ pub(super) struct Pace {
     requests: AtomicU64,
 }
 
-impl Database {
+impl Maintainer {
     /// What a step came to that something was done in.
     pub(super) fn busy_since(&self, begun_nanos: u64) -> Maintenance {
-        let took = self.clock.monotonic_nanos().saturating_sub(begun_nanos);
+        let took = self.core.clock.monotonic_nanos().saturating_sub(begun_nanos);
         let requests = self.requests_served();
         let are_clients = self.jobs.pace.requests.swap(requests, Ordering::Relaxed) != requests;
-        let rest = took as f64 * rest_per_work(are_clients, self.store.pressure());
+        let rest = took as f64 * rest_per_work(are_clients, self.core.store.pressure());
         if rest < REST_NANOS_MIN {
             return Maintenance::Busy;
         }
@@ -47,9 +47,9 @@ impl Database {
     }
 
     fn requests_served(&self) -> u64 {
-        let catalog = self.catalog.current();
-        let partitions = catalog.all_containers().flat_map(|container| &container.partitions);
-        partitions.map(|partition| partition.meter.requests()).sum()
+        let catalog = self.core.catalog.current();
+        let partitions = catalog.all_containers().flat_map(|container| container.serving());
+        partitions.map(|live| live.meter.requests()).sum()
     }
 }
 

@@ -24,19 +24,18 @@ use partita_storage::{
     Batch, Direction, Entry, KeyRange, ScanLimit, Snapshot, Space, StorageError,
 };
 
+use super::Maintainer;
 use super::pass::Pass;
-use super::{Maintenance, MaintenanceBudget};
 use crate::catalog::{Changes, Container, Partition};
-use crate::database::Database;
-use crate::item::brought_over;
-use crate::keys::{self, Total};
+use crate::changeset::brought_over;
+use crate::keys::{self, Total, stored_total};
 use crate::record::ItemRecord;
-use crate::totals::total;
+use crate::step::{Maintenance, MaintenanceBudget};
 
-impl Database {
+impl Maintainer {
     /// The containers with items that may be indexed by former policies.
     pub(super) fn unfinished_policies(&self) -> Vec<Arc<Container>> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         // A move would not notice that an item was indexed anew: it goes first.
         let unfinished = |container: &&Arc<Container>| {
             !container.policies.former.is_empty() && container.moves.is_empty()
@@ -45,7 +44,7 @@ impl Database {
     }
 
     pub(super) fn is_gone(&self, container: &Container) -> bool {
-        self.container_by_rid(container.rid).is_none()
+        self.core.container_by_rid(container.rid).is_none()
     }
 
     /// Goes on with the walk over a container.
@@ -54,7 +53,7 @@ impl Database {
         container: &Arc<Container>,
         budget: &MaintenanceBudget,
     ) -> Result<Maintenance> {
-        if self.catalog.is_held(container) {
+        if self.core.catalog.is_held(container) {
             return Ok(Maintenance::Blocked);
         }
         let mut pass = match self.jobs.passes.get(container) {
@@ -77,7 +76,7 @@ impl Database {
     fn count_items(&self, container: &Container) -> Result<u64> {
         let mut items = 0;
         for partition in &container.partitions {
-            items += total(&*self.store.snapshot(partition.id)?, Total::Items)?;
+            items += stored_total(&*self.core.store.snapshot(partition.id)?, Total::Items)?;
         }
         Ok(items)
     }
@@ -86,7 +85,7 @@ impl Database {
     async fn pass_queue(&self, partition: &Partition) -> Result<()> {
         let mut nothing = Batch::new();
         nothing.add(Space::Meta, keys::total(Total::Items), 0);
-        self.store.submit(partition.id, nothing).await?;
+        self.core.store.submit(partition.id, nothing).await?;
         Ok(())
     }
 
@@ -98,7 +97,7 @@ impl Database {
         pass: &mut Pass,
         budget: &MaintenanceBudget,
     ) -> Result<()> {
-        let view = self.store.snapshot(partition.id)?;
+        let view = self.core.store.snapshot(partition.id)?;
         let start = pass.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start, end: Bound::Unbounded };
         let limit = ScanLimit { entries_max: budget.items_max, bytes_max: budget.bytes_max };
@@ -131,8 +130,13 @@ impl Database {
             let record = ItemRecord::decode(&item.record.value)?;
             match record.policy_version.cmp(&container.policies.current) {
                 Ordering::Less => {
-                    let batch = brought_over(container, partition, view, (item, &record))?;
-                    tickets.push(self.store.submit(partition.id, batch));
+                    let batch = brought_over(
+                        container,
+                        container.live_of(partition),
+                        view,
+                        (item, &record),
+                    )?;
+                    tickets.push(self.core.store.submit(partition.id, batch));
                 }
                 Ordering::Equal => {}
                 // The policy changed once more: the walk will begin anew.
@@ -154,7 +158,7 @@ impl Database {
         let policies = container.policies.without_former();
         let mut changes = Changes::default();
         changes.replace_container(&Container { policies, ..container.clone() });
-        match self.catalog.commit(changes).await {
+        match self.core.catalog.commit(changes).await {
             Ok(()) | Err(StorageError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -15,13 +15,14 @@ use std::collections::HashSet;
 use partita_model::{Lsn, Result};
 use partita_storage::{Batch, Entry, ScanLimit, Snapshot, Space};
 
-use super::{FeedMark, MaintenanceBudget};
+use super::Maintainer;
 use crate::catalog::{Container, Partition};
 use crate::changes::{commits_after, lsn_of};
-use crate::database::Database;
+use crate::feed::FeedMark;
 use crate::feed::{Change, Kind};
 use crate::keys;
 use crate::record::ItemRecord;
+use crate::step::MaintenanceBudget;
 
 /// A walk over the feed of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +43,17 @@ enum Fate {
     Goes,
 }
 
-impl Database {
+impl Maintainer {
     /// A walk over a partition's feed, if it is time for one.
     pub(super) fn due_trim(
         &self,
         container: &Container,
         partition: &Partition,
     ) -> Result<Option<Trim>> {
-        let view = self.store.snapshot(partition.id)?;
+        let view = self.core.store.snapshot(partition.id)?;
         let mark = FeedMark::read(&*view)?;
         let since = view.lsn().0.saturating_sub(mark.walked.0);
-        let enough = self.settings.change_feed.trim_commits_min.max(mark.kept / 2);
+        let enough = self.core.settings.change_feed.trim_commits_min.max(mark.kept / 2);
         let end = view.lsn();
         if since >= enough {
             return Ok(Some(Trim { whole: true, reached: Lsn(0), end, kept: 0 }));
@@ -72,7 +73,7 @@ impl Database {
         trim: &mut Trim,
         budget: &MaintenanceBudget,
     ) -> Result<bool> {
-        let view = self.store.snapshot(partition.id)?;
+        let view = self.core.store.snapshot(partition.id)?;
         let mut mark = FeedMark::read(&*view)?;
         let limit = ScanLimit { entries_max: budget.items_max, bytes_max: budget.bytes_max };
         let (entries, more) = commits_after(&*view, trim.reached, limit)?;
@@ -99,15 +100,15 @@ impl Database {
         }
         if through || !batch.writes.is_empty() || cutoff.is_some() {
             mark.put(&mut batch);
-            self.store.submit(partition.id, batch).await?;
+            self.core.store.submit(partition.id, batch).await?;
         }
         Ok(through)
     }
 
     /// Since when all versions are kept, in Unix seconds; None: they are not.
     fn retained_since(&self, container: &Container) -> Option<u64> {
-        let minutes = u64::from(self.retention_minutes(container));
-        (minutes > 0).then(|| self.now_seconds().saturating_sub(minutes * 60))
+        let minutes = u64::from(self.core.retention_minutes(container));
+        (minutes > 0).then(|| self.core.now_seconds().saturating_sub(minutes * 60))
     }
 }
 

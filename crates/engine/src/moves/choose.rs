@@ -141,11 +141,12 @@ fn by_hash(
 }
 
 fn given(epks: &EpkRange, epk: Epk) -> Result<Epk> {
-    match epks.min < epk && epk < epks.max {
-        true => Ok(epk),
-        false => Err(Error::bad_request(format!(
+    if epks.min < epk && epk < epks.max {
+        Ok(epk)
+    } else {
+        Err(Error::bad_request(format!(
             "A partition cannot be split at {epk}: that must lie within {epks}, without its ends"
-        ))),
+        )))
     }
 }
 

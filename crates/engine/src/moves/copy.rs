@@ -20,13 +20,14 @@ use std::ops::Bound;
 use partita_model::{EpkRange, Error, Lsn, Result};
 use partita_storage::{Batch, Direction, KeyRange, Record, ScanLimit, Snapshot, Space};
 
+use super::{Moves, lock};
 use crate::catalog::{Container, Move, Partition};
-use crate::database::Database;
+use crate::changeset::Arrivals;
 use crate::feed;
-use crate::item::Arrivals;
+use crate::feed::FeedMark;
 use crate::keys;
-use crate::maintenance::{FeedMark, MaintenanceBudget};
 use crate::record::ItemRecord;
+use crate::step::MaintenanceBudget;
 
 /// Records of the feed are small: more of them make a chunk.
 const FEED_RECORDS_PER_ITEM: usize = 8;
@@ -56,16 +57,16 @@ pub(super) enum Reached {
 /// How following a feed that grows gets on, in rounds: each goes to where the feed ended when it
 /// began. In memory: after a restart it is found out anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Round {
+pub(super) struct FollowRound {
     goal: Lsn,
     /// How far it was.
     distance: u64,
 }
 
-impl Round {
+impl FollowRound {
     /// The round after a step that came to `at`; None if it has no sense to begin another one.
-    fn after(known: Option<Round>, at: Lsn, end: Lsn) -> Option<Round> {
-        let next = Round { goal: end, distance: end.0.saturating_sub(at.0) };
+    fn after(known: Option<FollowRound>, at: Lsn, end: Lsn) -> Option<FollowRound> {
+        let next = FollowRound { goal: end, distance: end.0.saturating_sub(at.0) };
         match known {
             None => Some(next),
             Some(round) if at < round.goal => Some(round),
@@ -132,9 +133,10 @@ impl Cursor {
 
     /// What of a range is still to be done.
     fn rest_of(&self, range: KeyRange) -> KeyRange {
-        match self.after.is_empty() {
-            true => range,
-            false => KeyRange { start: Bound::Excluded(self.after.clone()), end: range.end },
+        if self.after.is_empty() {
+            range
+        } else {
+            KeyRange { start: Bound::Excluded(self.after.clone()), end: range.end }
         }
     }
 }
@@ -145,7 +147,7 @@ struct Views {
     target: Box<dyn Snapshot>,
 }
 
-impl Database {
+impl Moves {
     /// Brings the next chunk over.
     pub(super) async fn copy_some(
         &self,
@@ -153,10 +155,10 @@ impl Database {
         stream: &Stream<'_>,
         budget: &MaintenanceBudget,
     ) -> Result<Reached> {
-        let source = self.store.snapshot(stream.source.id)?;
-        let target = self.store.snapshot(stream.target.id)?;
+        let source = self.core.store.snapshot(stream.source.id)?;
+        let target = self.core.store.snapshot(stream.target.id)?;
         // Taken after the view, so that it knows every policy that an item in it was written under.
-        let container = self.container_by_rid(known.rid);
+        let container = self.core.container_by_rid(known.rid);
         let container = container.ok_or_else(|| Error::retry_with("the container was deleted"))?;
         let key = keys::move_cursor(stream.source.range_id);
         let mut cursor = match target.get(Space::Meta, &key)? {
@@ -165,7 +167,8 @@ impl Database {
         };
         let before = cursor.clone();
         let views = Views { source, target };
-        let mut arrivals = Arrivals::new(&container, stream.target, &*views.source, &*views.target);
+        let mut arrivals =
+            Arrivals::new(&container, known.live_of(stream.target), &*views.source, &*views.target);
         let reached = match cursor.phase {
             Phase::Items => copy_items(stream, &views, &mut cursor, budget, &mut arrivals)?,
             Phase::Feed => copy_feed(stream, &views, &mut cursor, budget, &mut arrivals)?,
@@ -184,16 +187,16 @@ impl Database {
         }
         if cursor != before || !batch.writes.is_empty() {
             batch.put(Space::Meta, key, cursor.encode());
-            self.store.submit(stream.target.id, batch).await?;
+            self.core.store.submit(stream.target.id, batch).await?;
         }
         Ok(reached)
     }
 
     /// Is it worth to follow on, or does the source change as fast as it is followed?
     fn follow(&self, stream: &Stream<'_>, at: Lsn, end: Lsn) -> Reached {
-        let mut rounds = self.moves.rounds();
+        let mut rounds = lock(&self.rounds);
         let key = (stream.source.id, stream.target.id);
-        match Round::after(rounds.get(&key).copied(), at, end) {
+        match FollowRound::after(rounds.get(&key).copied(), at, end) {
             Some(round) => {
                 rounds.insert(key, round);
                 Reached::Middle
@@ -215,17 +218,17 @@ impl Database {
     ) -> Result<()> {
         let mut batch = Batch { lsn_min: Some(above.next()), ..Batch::new() };
         feeds.put(&mut batch);
-        self.store.submit(target.id, batch).await?;
+        self.core.store.submit(target.id, batch).await?;
         Ok(())
     }
 
     /// Forgets how far the streams were. What is left of it after a crash disturbs nobody.
     pub(super) async fn forget_cursors(&self, streams: &[Stream<'_>]) {
         for stream in streams {
-            self.moves.rounds().remove(&(stream.source.id, stream.target.id));
+            lock(&self.rounds).remove(&(stream.source.id, stream.target.id));
             let mut batch = Batch::new();
             batch.delete(Space::Meta, keys::move_cursor(stream.source.range_id));
-            if let Err(error) = self.store.submit(stream.target.id, batch).await {
+            if let Err(error) = self.core.store.submit(stream.target.id, batch).await {
                 tracing::warn!(%error, "the cursor of a move is left over");
             }
         }
@@ -345,11 +348,11 @@ mod tests {
 
     #[test]
     fn following_gives_up_when_it_comes_no_nearer() {
-        let first = Round::after(None, Lsn(0), Lsn(1_000)).unwrap();
-        assert_eq!(Round::after(Some(first), Lsn(900), Lsn(1_500)), Some(first), "under way");
-        let second = Round::after(Some(first), Lsn(1_000), Lsn(1_600)).unwrap();
-        assert_eq!(second, Round { goal: Lsn(1_600), distance: 600 });
-        assert_eq!(Round::after(Some(second), Lsn(1_600), Lsn(2_190)), None);
+        let first = FollowRound::after(None, Lsn(0), Lsn(1_000)).unwrap();
+        assert_eq!(FollowRound::after(Some(first), Lsn(900), Lsn(1_500)), Some(first), "under way");
+        let second = FollowRound::after(Some(first), Lsn(1_000), Lsn(1_600)).unwrap();
+        assert_eq!(second, FollowRound { goal: Lsn(1_600), distance: 600 });
+        assert_eq!(FollowRound::after(Some(second), Lsn(1_600), Lsn(2_190)), None);
     }
 
     #[test]

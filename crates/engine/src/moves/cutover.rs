@@ -13,9 +13,10 @@ use partita_storage::{PartitionId, StorageError};
 use super::Retired;
 use super::copy::{Reached, Stream};
 use super::fence::Fence;
+use super::{Moves, lock};
 use crate::catalog::{Changes, Container, Move, Partition};
-use crate::database::Database;
-use crate::maintenance::{FeedMark, MaintenanceBudget};
+use crate::feed::FeedMark;
+use crate::step::MaintenanceBudget;
 
 /// How often the catalog's change is prepared: others change the container rarely.
 const ATTEMPTS_MAX: usize = 20;
@@ -31,7 +32,7 @@ pub(super) const LAST: MaintenanceBudget = MaintenanceBudget { items_max: 512, b
 const REST_NANOS_MAX: u64 = 1_000_000_000;
 const REST_DOUBLINGS_MAX: u32 = 5;
 
-impl Database {
+impl Moves {
     /// Cuts over to the targets of a move whose streams have reached their ends.
     pub(super) async fn finish_move(
         &self,
@@ -42,18 +43,18 @@ impl Database {
         let is_source = |partition: &&Partition| under_way.sources.contains(&partition.range_id);
         let sources: Vec<&Partition> = container.partitions.iter().filter(is_source).collect();
         let ids: Vec<PartitionId> = sources.iter().map(|partition| partition.id).collect();
-        let begun = self.clock.monotonic_nanos();
-        let mut fence = Fence::new(&*self.store, &self.moves.fences, ids.clone());
+        let begun = self.core.clock.monotonic_nanos();
+        let mut fence = Fence::new(&*self.core.store, &self.fences, ids.clone());
         let mut last = Lsn(0);
         for id in &ids {
-            last = last.max(self.store.seal(*id)?);
+            last = last.max(self.core.store.seal(*id)?);
         }
         let Some(chunks) = self.bring_last(container, under_way, streams).await? else {
             return Ok(());
         };
         let mut feeds = Vec::with_capacity(sources.len());
         for source in sources {
-            let mark = FeedMark::read(&*self.store.snapshot(source.id)?)?;
+            let mark = FeedMark::read(&*self.core.store.snapshot(source.id)?)?;
             feeds.push((source.epks.clone(), mark));
         }
         let feeds = FeedMark::joined(feeds, last);
@@ -62,11 +63,11 @@ impl Database {
         }
         let epoch = self.cut_over(container, under_way, &mut fence).await?;
         drop(fence);
-        let sealed_ms = self.clock.monotonic_nanos().saturating_sub(begun) / 1_000_000;
-        self.moves.retired().push(Retired { container: container.rid, epoch, ids });
+        let sealed_ms = self.core.clock.monotonic_nanos().saturating_sub(begun) / 1_000_000;
+        lock(&self.retired).push(Retired { container: container.rid, epoch, ids });
         self.forget_cursors(streams).await;
-        self.moves.efforts().retain(|id, _| under_way.targets.iter().all(|to| to.id != *id));
-        self.moves.ask_for_a_look();
+        lock(&self.efforts).retain(|id, _| under_way.targets.iter().all(|to| to.id != *id));
+        self.ask_for_a_look();
         let children: Vec<u32> = under_way.targets.iter().map(|target| target.range_id).collect();
         tracing::info!(
             container = container.alt_link(),
@@ -86,17 +87,17 @@ impl Database {
         under_way: &Move,
         streams: &[Stream<'_>],
     ) -> Result<Option<u64>> {
-        let begun = self.clock.monotonic_nanos();
-        let retreats = self.moves.effort(under_way).retreats;
+        let begun = self.core.clock.monotonic_nanos();
+        let retreats = self.effort(under_way).retreats;
         let nanos_max = REST_NANOS_MAX << retreats.min(REST_DOUBLINGS_MAX);
         let mut chunks = 0;
         for stream in streams {
             while self.copy_some(container, stream, &LAST).await? != Reached::End {
                 chunks += 1;
-                if self.clock.monotonic_nanos().saturating_sub(begun) > nanos_max {
+                if self.core.clock.monotonic_nanos().saturating_sub(begun) > nanos_max {
                     let container = container.alt_link();
                     tracing::warn!(container, chunks, "a move retreats: its end takes too long");
-                    self.moves.try_harder(under_way, |effort| effort.retreats += 1);
+                    self.try_harder(under_way, |effort| effort.retreats += 1);
                     return Ok(None);
                 }
             }
@@ -113,7 +114,7 @@ impl Database {
         fence: &mut Fence<'_>,
     ) -> Result<Epoch> {
         for _ in 0..ATTEMPTS_MAX {
-            let current = self.container_by_rid(known.rid);
+            let current = self.core.container_by_rid(known.rid);
             let changed = current.as_ref().and_then(|current| with_targets(current, under_way));
             let (Some(current), Some(changed)) = (current, changed) else {
                 // Whoever ended it: the sources are nobody's any more.
@@ -123,15 +124,15 @@ impl Database {
             let mut changes = Changes::default();
             changes.replace_container(&changed);
             fence.stays_sealed = true;
-            match self.catalog.commit(changes).await {
+            match self.core.catalog.commit(changes).await {
                 Ok(()) => return Ok(changed.epoch),
                 Err(StorageError::Conflict { .. }) => fence.stays_sealed = false,
                 Err(error) => {
-                    let mut reads = (0..READS_MAX).map(|_| self.catalog.read_again(&current));
+                    let mut reads = (0..READS_MAX).map(|_| self.core.catalog.read_again(&current));
                     if !reads.any(|read| read.is_ok()) {
                         return Err(error.into());
                     }
-                    let now = self.container_by_rid(known.rid);
+                    let now = self.core.container_by_rid(known.rid);
                     return match now {
                         Some(now) if now.epoch == changed.epoch => Ok(changed.epoch),
                         _ => {

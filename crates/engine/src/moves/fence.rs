@@ -16,19 +16,19 @@ use std::task::{Poll, Waker};
 use partita_model::{Error, Result};
 use partita_storage::{PartitionId, StorageError, Store};
 
+use super::Moves;
 use crate::catalog::Container;
-use crate::database::Database;
 
 /// The partitions that are sealed for a cutover, and who waits for that.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    state: Mutex<State>,
+    state: Mutex<FenceState>,
     /// Somebody may be held: all that most writers have to look at.
     holds: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FenceState {
     closed: HashSet<PartitionId>,
     /// Their writers are held before they begin.
     held: HashSet<PartitionId>,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Fences {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FenceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl Fences {
     }
 }
 
-impl State {
+impl FenceState {
     /// Notes an opening; those who wait for one.
     fn wake(&mut self) -> Vec<Waker> {
         self.openings += 1;
@@ -160,7 +160,7 @@ impl Drop for Fence<'_> {
     }
 }
 
-impl Database {
+impl Moves {
     /// The container as it is after the move that a write ran into, once that has ended. Any other
     /// error of the write is returned.
     pub(crate) async fn after_move(
@@ -173,12 +173,12 @@ impl Database {
         };
         loop {
             // Asked before the catalog: what opens in between is not missed.
-            let closed = self.moves.fences.closed(id);
-            let current = self.container_by_rid(known.rid);
+            let closed = self.fences.closed(id);
+            let current = self.core.container_by_rid(known.rid);
             let current = current.ok_or_else(|| Error::from(refused.clone()))?;
             let lives_on = current.epoch > known.epoch;
             match closed {
-                Some(openings) if !lives_on => self.moves.fences.opened_since(openings).await,
+                Some(openings) if !lives_on => self.fences.opened_since(openings).await,
                 None if !lives_on && matches!(refused, StorageError::PartitionGone(_)) => {
                     return Err(refused.into());
                 }
@@ -189,12 +189,12 @@ impl Database {
 
     /// Waits for a moment if the partition's writers are asked to, before a write begins.
     pub(crate) async fn give_way(&self, id: PartitionId) {
-        self.moves.fences.pass(id).await;
+        self.fences.pass(id).await;
     }
 
     /// Is a partition sealed for a cutover at this moment?
     pub(crate) fn is_fenced(&self, id: PartitionId) -> bool {
-        self.moves.fences.closed(id).is_some()
+        self.fences.closed(id).is_some()
     }
 }
 

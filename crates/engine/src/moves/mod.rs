@@ -47,23 +47,22 @@ use partita_storage::PartitionId;
 
 use self::copy::{Reached, Stream};
 use self::fence::Fences;
-pub(crate) use self::triggers::Growth;
 use crate::catalog::{Container, Move};
-use crate::database::Database;
-use crate::maintenance::{Maintenance, MaintenanceBudget};
+use crate::core::Core;
+use crate::step::{Maintenance, MaintenanceBudget};
 
 /// For how long writers are held at first, how often that is doubled, and for how many chunks.
 const HOLD_NANOS: u64 = 20_000_000;
 const HOLD_DOUBLINGS_MAX: u32 = 5;
 const HOLD_CHUNKS_MAX: usize = 1_000;
 
-/// What moves need in memory.
-#[derive(Debug, Default)]
+/// The splits and merges of a database, and what they need in memory.
 pub(crate) struct Moves {
+    core: Arc<Core>,
     fences: Fences,
     retired: Mutex<Vec<Retired>>,
     /// How following gets on, by source and target.
-    rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::Round>>,
+    rounds: Mutex<HashMap<(PartitionId, PartitionId), copy::FollowRound>>,
     /// What it took so far to reach the end, by the first target.
     efforts: Mutex<HashMap<PartitionId, Effort>>,
     /// Something grew, or was given more throughput: see `triggers.rs`.
@@ -73,6 +72,11 @@ pub(crate) struct Moves {
     announced: Mutex<HashMap<PartitionId, u64>>,
     /// Partitions that should be split and cannot be: told once.
     indivisible: Mutex<HashSet<PartitionId>>,
+}
+
+/// Each is valid between any two statements, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The sources of a move that is done.
@@ -94,41 +98,35 @@ struct Effort {
 }
 
 impl Moves {
+    pub(crate) fn new(core: Arc<Core>) -> Moves {
+        Moves {
+            core,
+            fences: Fences::default(),
+            retired: Mutex::default(),
+            rounds: Mutex::default(),
+            efforts: Mutex::default(),
+            // What is due may have become so before a restart.
+            look: AtomicBool::new(true),
+            announced: Mutex::default(),
+            indivisible: Mutex::default(),
+        }
+    }
+
     fn effort(&self, under_way: &Move) -> Effort {
         let first = under_way.targets.first().map(|target| target.id);
-        first.and_then(|id| self.efforts().get(&id).copied()).unwrap_or_default()
+        first.and_then(|id| lock(&self.efforts).get(&id).copied()).unwrap_or_default()
     }
 
     fn try_harder(&self, under_way: &Move, more: impl FnOnce(&mut Effort)) {
         if let Some(target) = under_way.targets.first() {
-            more(self.efforts().entry(target.id).or_default());
+            more(lock(&self.efforts).entry(target.id).or_default());
         }
-    }
-
-    fn efforts(&self) -> MutexGuard<'_, HashMap<PartitionId, Effort>> {
-        self.efforts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn rounds(&self) -> MutexGuard<'_, HashMap<(PartitionId, PartitionId), copy::Round>> {
-        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn indivisible(&self) -> MutexGuard<'_, HashSet<PartitionId>> {
-        self.indivisible.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn announced(&self) -> MutexGuard<'_, HashMap<PartitionId, u64>> {
-        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Partitions of a container that are none of it from this epoch on: they are dropped when no
     /// operation knows it as it was.
     pub(crate) fn retire(&self, container: ContainerRid, epoch: Epoch, ids: Vec<PartitionId>) {
-        let mut retired = self.retired();
+        let mut retired = lock(&self.retired);
         if !retired.iter().any(|old| old.ids == ids) {
             retired.push(Retired { container, epoch, ids });
         }
@@ -136,7 +134,7 @@ impl Moves {
 
     /// Partitions that were replaced and are not dropped yet.
     pub(crate) fn retired_ids(&self) -> Vec<PartitionId> {
-        self.retired().iter().flat_map(|old| old.ids.iter().copied()).collect()
+        lock(&self.retired).iter().flat_map(|old| old.ids.iter().copied()).collect()
     }
 
     /// Asks for a look at what should be split.
@@ -145,15 +143,15 @@ impl Moves {
     }
 }
 
-impl Database {
+impl Moves {
     /// Takes one step of the moves there are, or begins one that is due.
     pub(crate) async fn move_some(&self, budget: &MaintenanceBudget) -> Result<Maintenance> {
-        if self.moves.look.swap(false, Ordering::AcqRel) {
+        if self.look.swap(false, Ordering::AcqRel) {
             self.plan_due_moves().await;
         }
         let mut result = Ok(Maintenance::Idle);
         let moving: Vec<Arc<Container>> = {
-            let catalog = self.catalog.current();
+            let catalog = self.core.catalog.current();
             catalog.all_containers().filter(|c| !c.moves.is_empty()).map(Arc::clone).collect()
         };
         self.forget_announced(&moving);
@@ -179,18 +177,18 @@ impl Database {
 
     /// Is a container's first move to wait a little longer?
     fn is_announced_only(&self, container: &Container) -> bool {
-        let seconds = self.settings.partitions.announced_seconds;
+        let seconds = self.core.settings.partitions.announced_seconds;
         let first = container.moves.first().and_then(|under_way| under_way.targets.first());
         let Some(target) = first.filter(|_| seconds > 0) else { return false };
-        let now = self.clock.unix_millis();
-        let mut announced = self.moves.announced();
+        let now = self.core.clock.unix_millis();
+        let mut announced = lock(&self.announced);
         let since = *announced.entry(target.id).or_insert(now);
         now < since.saturating_add(seconds.saturating_mul(1_000))
     }
 
     /// Forgets when moves were announced that are done.
     fn forget_announced(&self, moving: &[Arc<Container>]) {
-        self.moves.announced().retain(|id, _| {
+        lock(&self.announced).retain(|id, _| {
             let mut moves = moving.iter().flat_map(|container| &container.moves);
             moves.any(|under_way| under_way.targets.iter().any(|target| target.id == *id))
         });
@@ -218,19 +216,19 @@ impl Database {
         under_way: &Move,
         streams: &[Stream<'_>],
     ) -> Result<()> {
-        let begun = self.clock.monotonic_nanos();
-        let Effort { holds, .. } = self.moves.effort(under_way);
+        let begun = self.core.clock.monotonic_nanos();
+        let Effort { holds, .. } = self.effort(under_way);
         let nanos_max = HOLD_NANOS << holds.min(HOLD_DOUBLINGS_MAX);
-        self.moves.try_harder(under_way, |effort| effort.holds += 1);
+        self.try_harder(under_way, |effort| effort.holds += 1);
         tracing::debug!(container = container.alt_link(), nanos_max, "writers are held");
         let sources: Vec<PartitionId> = streams.iter().map(|stream| stream.source.id).collect();
-        let _held = self.moves.fences.hold(sources);
+        let _held = self.fences.hold(sources);
         for stream in streams {
             for chunks in 1.. {
                 if self.copy_some(container, stream, &cutover::LAST).await? == Reached::End {
                     break;
                 }
-                let nanos = self.clock.monotonic_nanos().saturating_sub(begun);
+                let nanos = self.core.clock.monotonic_nanos().saturating_sub(begun);
                 if nanos > nanos_max || chunks >= HOLD_CHUNKS_MAX {
                     return Ok(());
                 }
@@ -242,21 +240,21 @@ impl Database {
     /// Is the first move of this container still under way?
     fn is_moving(&self, known: &Container) -> bool {
         let target = |container: &Container| Some(container.moves.first()?.targets.first()?.id);
-        let now = self.container_by_rid(known.rid);
+        let now = self.core.container_by_rid(known.rid);
         now.is_some_and(|now| target(&now) == target(known))
     }
 
     /// Drops sources of moves that are done, unless an operation under way may still read them.
     pub(crate) fn drop_retired(&self) -> Result<Maintenance> {
-        let retired = self.moves.retired().clone();
+        let retired = lock(&self.retired).clone();
         let mut result = Maintenance::Idle;
         for old in retired {
-            if self.catalog.is_held_before(old.container, old.epoch) {
+            if self.core.catalog.is_held_before(old.container, old.epoch) {
                 result = Maintenance::Blocked;
                 continue;
             }
-            self.store.drop_partitions(&old.ids)?;
-            self.moves.retired().retain(|other| other.ids != old.ids);
+            self.core.store.drop_partitions(&old.ids)?;
+            lock(&self.retired).retain(|other| other.ids != old.ids);
         }
         Ok(result)
     }

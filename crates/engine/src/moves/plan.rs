@@ -6,16 +6,15 @@ use std::sync::Arc;
 use partita_model::{Epk, EpkRange, Error, Lsn, Result};
 use partita_storage::PartitionId;
 
+use super::Moves;
 use super::choose;
 use super::triggers::partitions_needed;
 use crate::catalog::{Changes, Container, Move, Partition};
 use crate::context::Work;
-use crate::database::Database;
-use crate::keys::Total;
+use crate::keys::{Total, stored_total};
 use crate::op::{ContainerPath, Outcome, SplitAt};
-use crate::totals::total;
 
-impl Database {
+impl Moves {
     pub(crate) async fn split_partition(
         &self,
         work: &mut Work<'_>,
@@ -24,9 +23,9 @@ impl Database {
         at: &SplitAt,
     ) -> Result<Outcome> {
         work.usage.metadata_writes = 1;
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         let partition = idle_partition(&container, range_id)?;
-        let view = self.store.snapshot(partition.id)?;
+        let view = self.core.store.snapshot(partition.id)?;
         let boundary = choose::boundary(&container, partition, &*view, at)?;
         drop(view);
         self.plan(&container, &[partition], halves(partition, boundary)).await
@@ -39,7 +38,7 @@ impl Database {
         range_ids: &[String],
     ) -> Result<Outcome> {
         work.usage.metadata_writes = 1;
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         let [one, other] = range_ids else {
             return Err(Error::bad_request("A merge needs exactly two partition key ranges"));
         };
@@ -64,16 +63,17 @@ impl Database {
         left: &Partition,
         right: &Partition,
     ) -> Result<()> {
-        let needed = partitions_needed(self, container);
+        let needed = partitions_needed(&self.core, container);
         if container.partitions.len() <= needed {
             return Err(Error::bad_request(format!(
                 "The container's throughput needs {needed} partitions: lower it before merging"
             )));
         }
-        let stored =
-            |partition: &Partition| total(&*self.store.snapshot(partition.id)?, Total::Bytes);
+        let stored = |partition: &Partition| {
+            stored_total(&*self.core.store.snapshot(partition.id)?, Total::Bytes)
+        };
         let (bytes, bytes_max) =
-            (stored(left)? + stored(right)?, self.settings.partitions.bytes_max);
+            (stored(left)? + stored(right)?, self.core.settings.partitions.bytes_max);
         if bytes > bytes_max {
             return Err(Error::bad_request(format!(
                 "The partitions hold {bytes} bytes together; one holds {bytes_max} at most"
@@ -90,11 +90,12 @@ impl Database {
         ranges: Vec<EpkRange>,
     ) -> Result<Outcome> {
         let start = self.latest(sources)?;
-        let ids = self.catalog.take_partition_ids(ranges.len()).await?;
-        self.store.create_partitions(&ids, start)?;
+        let ids = self.core.catalog.take_partition_ids(ranges.len()).await?;
+        self.core.store.create_partitions(&ids, start)?;
         let planned = self
+            .core
             .change(|| {
-                let current = self.container_by_rid(container.rid);
+                let current = self.core.container_by_rid(container.rid);
                 let current = current.ok_or_else(|| {
                     Error::owner_not_found("Resource Not Found: the container was deleted")
                 })?;
@@ -113,11 +114,11 @@ impl Database {
         let children = match planned {
             Ok(children) => children,
             Err(error) => {
-                self.let_go_after(&error, &ids);
+                self.core.let_go_after(&error, &ids);
                 return Err(error);
             }
         };
-        self.jobs.ring();
+        self.core.doorbell.ring();
         let parents: Vec<u32> = sources.iter().map(|source| source.range_id).collect();
         tracing::info!(container = container.alt_link(), ?parents, ?children, "a move begins");
         Ok(Outcome::MovePlanned { parents, children })
@@ -126,7 +127,7 @@ impl Database {
     fn latest(&self, sources: &[&Partition]) -> Result<Lsn> {
         let mut latest = Lsn(0);
         for source in sources {
-            latest = latest.max(self.store.snapshot(source.id)?.lsn());
+            latest = latest.max(self.core.store.snapshot(source.id)?.lsn());
         }
         Ok(latest)
     }

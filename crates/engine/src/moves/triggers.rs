@@ -14,15 +14,15 @@
 //! for lately and by its share of the bytes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use partita_model::{Error, ErrorKind, Result};
 
 use super::choose::{self, Evenly};
+use super::{Moves, lock};
 use crate::catalog::{Container, Partition};
-use crate::database::Database;
-use crate::keys::Total;
-use crate::totals::total;
+use crate::core::Core;
+use crate::keys::{Total, stored_total};
+use crate::live::LivePartition;
 
 /// A partition is looked at when it has grown by one part of this many of what it may hold.
 const LOOKS_PER_PARTITION: u64 = 32;
@@ -43,113 +43,84 @@ const WEIGHT_OF_ALL: f64 = 1e6;
 /// finds.
 const PIECES_MAX: u32 = 8;
 
-/// How much was written to a partition since its size was looked at.
-#[derive(Debug, Default)]
-pub(crate) struct Growth {
-    /// False: nobody has looked since the partition was made or the process began, or the look was
-    /// not followed up. The next look includes the partition, whatever was written.
-    is_known: AtomicBool,
-    bytes: AtomicU64,
-}
-
-impl Growth {
-    /// Adds to it; true if that makes it worth a look.
-    fn add(&self, bytes: u64, enough: u64) -> bool {
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        before < enough && before.saturating_add(bytes) >= enough
-    }
-
-    fn is_due(&self, enough: u64) -> bool {
-        !self.is_known.load(Ordering::Relaxed) || self.bytes.load(Ordering::Relaxed) >= enough
-    }
-
-    /// Begins to count anew. Called before the size is read: what is written after this, and
-    /// perhaps not in the size, is counted for the next look.
-    fn begin_look(&self) {
-        self.is_known.store(true, Ordering::Relaxed);
-        self.bytes.store(0, Ordering::Relaxed);
-    }
-
-    /// Nothing follows from the look before what is written next has grown enough.
-    fn end_look(&self) {
-        self.is_known.store(true, Ordering::Relaxed);
-    }
-
-    /// The next look includes the partition, whatever is written.
-    fn forget(&self) {
-        self.is_known.store(false, Ordering::Relaxed);
-    }
+/// A partition that was looked at.
+struct SizedPartition<'a> {
+    /// What it holds.
+    bytes: u64,
+    partition: &'a Partition,
+    live: &'a LivePartition,
 }
 
 /// How many partitions a container needs for its own throughput.
-pub(super) fn partitions_needed(database: &Database, container: &Container) -> usize {
-    let catalog = database.catalog.current();
+pub(super) fn partitions_needed(core: &Core, container: &Container) -> usize {
+    let catalog = core.catalog.current();
     let offer = catalog.offer_of(&container.rid.to_string());
     let offer = offer.filter(|offer| catalog.limits(offer));
     let provisioned = offer.map_or(0, |offer| offer.throughput.provisioned());
-    let needed = provisioned.div_ceil(database.settings.partitions.ru_max.max(1));
+    let needed = provisioned.div_ceil(core.settings.partitions.ru_max.max(1));
     usize::try_from(needed).unwrap_or(usize::MAX).max(1)
 }
 
-impl Database {
+impl Moves {
     /// Notes that so many bytes were written to a partition.
-    pub(crate) fn note_growth(&self, partition: &Partition, bytes: u64) {
+    pub(crate) fn note_growth(&self, partition: &LivePartition, bytes: u64) {
         if partition.growth.add(bytes, self.bytes_worth_a_look()) {
-            self.moves.ask_for_a_look();
-            self.jobs.ring();
+            self.ask_for_a_look();
+            self.core.doorbell.ring();
         }
     }
 
     /// Has a container fewer partitions than its throughput needs? That passes.
     pub(crate) fn awaits_partitions(&self, container: &Container) -> bool {
-        container.partitions.len() < partitions_needed(self, container) && can_be_hashed(container)
+        container.partitions.len() < partitions_needed(&self.core, container)
+            && can_be_hashed(container)
     }
 
     fn bytes_worth_a_look(&self) -> u64 {
-        (self.settings.partitions.bytes_max / LOOKS_PER_PARTITION).max(1)
+        (self.core.settings.partitions.bytes_max / LOOKS_PER_PARTITION).max(1)
     }
 
     /// Begins the splits that are due. One that cannot begin is told. If that is not its own fault
     /// it is looked at again, though nothing may be written to it any more.
     pub(super) async fn plan_due_moves(&self) {
         let containers: Vec<Arc<Container>> =
-            self.catalog.current().all_containers().map(Arc::clone).collect();
+            self.core.catalog.current().all_containers().map(Arc::clone).collect();
         for container in containers.iter().filter(|container| container.moves.is_empty()) {
             if let Err(error) = self.plan_due_move(container).await {
                 tracing::warn!(%error, container = container.alt_link(), "cannot split");
                 if error.kind != ErrorKind::BadRequest {
-                    self.moves.ask_for_a_look();
+                    self.ask_for_a_look();
                 }
             }
         }
     }
 
     async fn plan_due_move(&self, container: &Arc<Container>) -> Result<()> {
-        let mut sizes: Vec<(u64, &Partition)> = Vec::new();
+        let mut sizes: Vec<SizedPartition<'_>> = Vec::new();
         let for_throughput = self.awaits_partitions(container);
-        for partition in &container.partitions {
-            if !partition.growth.is_due(self.bytes_worth_a_look()) && !for_throughput {
+        for (partition, live) in container.served() {
+            if !live.growth.is_due(self.bytes_worth_a_look()) && !for_throughput {
                 continue;
             }
-            sizes.push((self.look_at(partition)?, partition));
+            sizes.push(SizedPartition { bytes: self.look_at(live)?, partition, live });
         }
         if for_throughput {
             return self.split_for_throughput(container, &sizes).await;
         }
-        let bytes_max = self.settings.partitions.bytes_max;
-        for (_, partition) in sizes.iter().filter(|(bytes, _)| *bytes > bytes_max) {
-            self.split_for_storage(container, partition).await?;
+        let bytes_max = self.core.settings.partitions.bytes_max;
+        for too_large in sizes.iter().filter(|sized| sized.bytes > bytes_max) {
+            self.split_for_storage(container, too_large).await?;
         }
         Ok(())
     }
 
     /// Reads how much a partition holds. One that holds too much stays due until it is split or
     /// turns out to be indivisible, since something may come in between.
-    fn look_at(&self, partition: &Partition) -> Result<u64> {
+    fn look_at(&self, partition: &LivePartition) -> Result<u64> {
         partition.growth.begin_look();
-        let snapshot = self.store.snapshot(partition.id).map_err(Error::from);
-        let bytes = snapshot.and_then(|view| total(&*view, Total::Bytes));
-        if !bytes.as_ref().is_ok_and(|bytes| *bytes <= self.settings.partitions.bytes_max) {
+        let snapshot = self.core.store.snapshot(partition.id).map_err(Error::from);
+        let bytes = snapshot.and_then(|view| stored_total(&*view, Total::Bytes));
+        if !bytes.as_ref().is_ok_and(|bytes| *bytes <= self.core.settings.partitions.bytes_max) {
             partition.growth.forget();
         }
         bytes
@@ -159,14 +130,14 @@ impl Database {
     async fn split_for_throughput(
         &self,
         container: &Arc<Container>,
-        sizes: &[(u64, &Partition)],
+        sizes: &[SizedPartition<'_>],
     ) -> Result<()> {
-        let counts = pieces_of(&self.weights(sizes), partitions_needed(self, container));
+        let counts = pieces_of(&self.weights(sizes), partitions_needed(&self.core, container));
         let divided = sizes.iter().zip(counts).filter(|(_, count)| *count > 1);
-        for ((bytes, partition), count) in divided {
+        for (SizedPartition { bytes, partition, .. }, count) in divided {
             let is_nearly_empty = *bytes < self.nearly_empty_bytes();
             let at = if is_nearly_empty { Evenly::Hashes } else { Evenly::Bytes };
-            let view = self.store.snapshot(partition.id)?;
+            let view = self.core.store.snapshot(partition.id)?;
             let ranges = choose::pieces(container, partition, &*view, at, count)?;
             drop(view);
             self.plan(container, &[*partition], ranges).await?;
@@ -176,11 +147,11 @@ impl Database {
 
     /// How much each partition has to do and to hold. Where there is nearly nothing yet, all are
     /// alike.
-    fn weights(&self, sizes: &[(u64, &Partition)]) -> Vec<u64> {
-        let now = self.clock.monotonic_nanos();
-        let demands = sizes.iter().map(|(_, partition)| partition.meter.demand_last_minute(now));
+    fn weights(&self, sizes: &[SizedPartition<'_>]) -> Vec<u64> {
+        let now = self.core.clock.monotonic_nanos();
+        let demands = sizes.iter().map(|sized| sized.live.meter.demand_last_minute(now));
         let demands = shares(demands.collect(), NEARLY_IDLE_RU);
-        let bytes = sizes.iter().map(|(bytes, _)| *bytes as f64);
+        let bytes = sizes.iter().map(|sized| sized.bytes as f64);
         let bytes = shares(bytes.collect(), self.nearly_empty_bytes() as f64);
         let both = demands.iter().zip(bytes).map(|(demand, bytes)| demand + bytes);
         let weights: Vec<u64> = both.map(|share| (share * WEIGHT_OF_ALL) as u64).collect();
@@ -188,23 +159,23 @@ impl Database {
     }
 
     fn nearly_empty_bytes(&self) -> u64 {
-        NEARLY_EMPTY_BYTES.min(self.settings.partitions.bytes_max / NEARLY_EMPTY_PART)
+        NEARLY_EMPTY_BYTES.min(self.core.settings.partitions.bytes_max / NEARLY_EMPTY_PART)
     }
 
     async fn split_for_storage(
         &self,
         container: &Arc<Container>,
-        partition: &Partition,
+        SizedPartition { partition, live, .. }: &SizedPartition<'_>,
     ) -> Result<()> {
-        let view = self.store.snapshot(partition.id)?;
-        let bytes_max = self.settings.partitions.bytes_max;
+        let view = self.core.store.snapshot(partition.id)?;
+        let bytes_max = self.core.settings.partitions.bytes_max;
         let ranges = choose::fitting_pieces(container, partition, &*view, bytes_max, PIECES_MAX);
         drop(view);
         match ranges {
             Ok(ranges) => self.plan(container, &[partition], ranges).await.map(|_| ()),
             Err(error) if error.kind == ErrorKind::BadRequest => {
-                partition.growth.end_look();
-                if self.moves.indivisible().insert(partition.id) {
+                live.growth.end_look();
+                if lock(&self.indivisible).insert(partition.id) {
                     let container = container.alt_link();
                     tracing::warn!(container, "a partition is over its size: {error}");
                 }
@@ -249,20 +220,6 @@ fn can_be_hashed(container: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn growth_asks_for_a_look_each_time_it_reaches_the_threshold() {
-        let growth = Growth::default();
-        assert!(growth.is_due(100), "never looked at");
-        assert_eq!([60, 60, 60].map(|bytes| growth.add(bytes, 100)), [false, true, false]);
-        growth.begin_look();
-        assert!(!growth.is_due(100));
-        assert_eq!([99, 1, 500].map(|bytes| growth.add(bytes, 100)), [false, true, false]);
-        assert!(growth.is_due(100));
-        growth.begin_look();
-        growth.forget();
-        assert!(growth.is_due(100) && growth.add(100, 100));
-    }
 
     #[test]
     fn the_heaviest_are_divided_most() {

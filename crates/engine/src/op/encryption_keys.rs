@@ -3,14 +3,7 @@
 use partita_model::Value;
 use partita_query::Filter;
 
-use super::{Condition, DatabasePath, PageRequest};
-
-/// A client encryption key by names or resource ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncryptionKeyPath {
-    pub database: String,
-    pub key: String,
-}
+use super::{Condition, DatabasePath, EncryptionKeyPath, PageRequest};
 
 /// An operation on client encryption keys. Bodies are as the client sent them. Keys are deleted
 /// with their database only: items that nobody could read any more would be left otherwise.

@@ -163,9 +163,10 @@ impl LeafReport {
 
     /// Takes in what the same partition did later for the same page.
     pub(crate) fn add(&mut self, later: LeafReport) {
-        self.plan = match later.plan.is_empty() {
-            true => std::mem::take(&mut self.plan),
-            false => format!("{}\n{}", later.plan, self.plan),
+        self.plan = if later.plan.is_empty() {
+            std::mem::take(&mut self.plan)
+        } else {
+            format!("{}\n{}", later.plan, self.plan)
         };
         self.entries_scanned += later.entries_scanned;
         self.documents_loaded += later.documents_loaded;

@@ -3,15 +3,7 @@
 use partita_model::{PartitionKeyHeader, ScriptKind, Value};
 use partita_query::Filter;
 
-use super::{Condition, ContainerPath, PageRequest};
-
-/// A script by names or resource ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptPath {
-    pub container: ContainerPath,
-    pub kind: ScriptKind,
-    pub script: String,
-}
+use super::{Condition, ContainerPath, PageRequest, ScriptPath};
 
 /// An operation on the scripts of a container as resources. Bodies are as the client sent them.
 #[derive(Debug)]

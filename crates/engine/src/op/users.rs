@@ -3,21 +3,7 @@
 use partita_model::Value;
 use partita_query::Filter;
 
-use super::{Condition, DatabasePath, PageRequest};
-
-/// A user by names or resource ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserPath {
-    pub database: String,
-    pub user: String,
-}
-
-/// A permission by names or resource ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PermissionPath {
-    pub user: UserPath,
-    pub permission: String,
-}
+use super::{Condition, DatabasePath, PageRequest, PermissionPath, UserPath};
 
 /// An operation on users. All a user has is a name.
 #[derive(Debug)]

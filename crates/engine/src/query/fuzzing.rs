@@ -7,9 +7,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use partita_model::{ContainerRid, DatabaseRid, EpkRange};
 use partita_query::{Facts, Query};
 
-use super::compact::Compact;
+use super::token::codec::Input;
+use super::token::compact::Compact;
 use super::token::{Binding, Decoded, decode, encode, read_progress};
-use crate::codec::Input;
 use crate::op::QueryRequest;
 
 const TEXT: &str = "SELECT * FROM c";

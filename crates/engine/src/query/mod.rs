@@ -4,9 +4,9 @@
 //! lowered (`partita_query`), or does so now → `route.rs` finds the partitions to ask and decides
 //! whether the server may answer at all → `token.rs` and `cursor.rs` tell where the page before
 //! ended → `stream.rs` brings the rows of all partitions in order, asking several at once
-//! (`leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs` applies
-//! DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. On which
-//! threads all this happens is decided in `scheduler.rs`.
+//! (`scheduler/leaves.rs`), each of which finds and evaluates its items (`leaf/`) → `page.rs`
+//! applies DISTINCT, OFFSET, LIMIT and TOP and stops in time → `token.rs` writes down where. On
+//! which threads all this happens is decided in `scheduler/`.
 //!
 //! Invariants:
 //! - No view outlives the request. Between two pages there is nothing but the token.
@@ -14,23 +14,23 @@
 //! - The number of threads changes nothing but the time.
 //! - A query whose result would be wrong or endless is an error, never an approximation.
 
+mod area;
 mod cache;
-mod compact;
 mod cursor;
+mod functions;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod leaf;
-mod leaves;
+mod log;
 mod page;
 mod places;
 mod prepared;
 mod route;
 mod scheduler;
 mod stream;
-mod tally;
 mod token;
 
-pub(crate) use self::route::{Area, area};
+pub(crate) use self::area::{Area, area, gone};
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -42,36 +42,45 @@ use partita_query::{
 };
 use partita_storage::Snapshot;
 
-pub(crate) use self::cache::ResultCache;
-pub(crate) use self::leaves::Inside;
-pub(crate) use self::prepared::PreparedQueries;
-pub(crate) use self::scheduler::{Attempt, Scheduler};
-pub(crate) use self::tally::Tally;
+pub(crate) use self::scheduler::leaves::Inside;
 
-use self::compact::Doubt;
+use self::cache::ResultCache;
 use self::cursor::{Cursor, Progress};
 use self::leaf::Budget;
+use self::log::QueryLog;
 use self::page::Page;
 use self::places::{Order, SortPosition};
-use self::prepared::Prepared;
+use self::prepared::{Prepared, PreparedQueries};
+use self::scheduler::{Attempt, Scheduler};
 use self::stream::Stream;
+use self::token::compact::Doubt;
 use self::token::{Binding, Decoded};
 use crate::catalog::Container;
-use crate::context::Work;
-use crate::database::{Database, QuerySettings};
+use crate::context::{Supervision, Tally, Work};
+use crate::core::{Core, Debit};
 use crate::op::{
     ContainerPath, IndexUse, LeafReport, Outcome, PageRequest, PlanQueryRequest, QueryReport,
     QueryRequest, Scope,
 };
 use crate::pricing;
-use crate::supervision::Supervision;
-use crate::throughput::Debit;
+use crate::script_runtime::Overruns;
+use crate::settings::QuerySettings;
 
 /// How often a page is begun when the indexing policy changes under it.
 const BEGUN_MAX: usize = 5;
 
 /// The query that a feed is.
 const ALL_ITEMS: &str = "SELECT * FROM c";
+
+/// The queries of a database, and what is kept in memory for them.
+pub(crate) struct Queries {
+    core: Arc<Core>,
+    scheduler: Scheduler,
+    cache: Arc<ResultCache>,
+    prepared: PreparedQueries,
+    log: QueryLog,
+    overruns: Arc<Overruns>,
+}
 
 /// A page of items.
 pub(crate) struct ItemPage {
@@ -82,7 +91,7 @@ pub(crate) struct ItemPage {
 
 /// A page of a query under way: what everybody has to know.
 struct Job<'a> {
-    database: &'a Database,
+    queries: &'a Queries,
     container: &'a Arc<Container>,
     request: &'a QueryRequest,
     query: &'a Query,
@@ -105,7 +114,7 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn new(
-        database: &'a Database,
+        queries: &'a Queries,
         container: &'a Arc<Container>,
         request: &'a QueryRequest,
         (query, area): (&'a Query, Area),
@@ -113,16 +122,16 @@ impl<'a> Job<'a> {
         inside: Option<&'a Inside>,
     ) -> Job<'a> {
         Job {
-            database,
+            queries,
             container,
             request,
             query,
             scope: interrupted(supervision),
             budget: Budget {
                 settings,
-                clock: &*database.clock,
-                started_nanos: database.clock.monotonic_nanos(),
-                now_seconds: database.now_seconds(),
+                clock: &*queries.core.clock,
+                started_nanos: queries.core.clock.monotonic_nanos(),
+                now_seconds: queries.core.now_seconds(),
                 watch: None,
                 supervision,
             },
@@ -136,11 +145,11 @@ impl<'a> Job<'a> {
                     let bytes_max = settings.cache_bytes_max.min(inside.memory.bytes_max() / 8);
                     Arc::new(ResultCache::new(bytes_max))
                 }
-                None => Arc::clone(&database.cache),
+                None => Arc::clone(&queries.cache),
             },
             memory: match inside {
                 Some(inside) => inside.memory.clone(),
-                None => database.settings.memory.share(),
+                None => queries.core.settings.memory.share(),
             },
             attempt: None,
             tally: None,
@@ -161,15 +170,13 @@ impl Job<'_> {
         if let Some(inside) = self.inside {
             return Ok(Box::new(Arc::clone(&inside.view)));
         }
-        let partition = self
-            .container
-            .partitions
-            .get(partition)
-            .ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
-        self.database.admit_once(work, partition)?;
-        let view = self.database.open_partition(work, partition)?;
-        self.database.check_session(work, partition, view.lsn())?;
-        if !self.database.catalog.has_policy_of(self.container) {
+        let asked = self.container.served_at(partition);
+        let (partition, live) =
+            asked.ok_or_else(|| Error::internal("a query asks a partition that is not there"))?;
+        self.queries.core.admit_once(work, live)?;
+        let view = self.queries.core.open_partition(work, partition)?;
+        self.queries.core.check_session(work, partition, view.lsn())?;
+        if !self.queries.core.catalog.has_policy_of(self.container) {
             // The view may show items that a later policy keeps out of the indexes known here.
             return Err(Error::retry_with("The indexing policy changed meanwhile: retry"));
         }
@@ -178,7 +185,7 @@ impl Job<'_> {
 
     fn binding(&self) -> Binding<'_> {
         Binding {
-            secret: self.database.catalog.secret(),
+            secret: self.queries.core.catalog.secret(),
             container: self.container.rid,
             request: self.request,
             facts: self.query.facts(),
@@ -187,7 +194,21 @@ impl Job<'_> {
     }
 }
 
-impl Database {
+impl Queries {
+    /// `overruns`: which user-defined functions exceeded their limits lately.
+    pub(crate) fn new(core: Arc<Core>, overruns: Arc<Overruns>) -> Queries {
+        let settings = &core.settings;
+        let scheduler = Scheduler::new(settings.query.parallelism, Arc::clone(&settings.threads));
+        let cache = Arc::new(ResultCache::new(settings.query.cache_bytes_max));
+        let (prepared, log) = (PreparedQueries::default(), QueryLog::default());
+        Queries { core, scheduler, cache, prepared, log, overruns }
+    }
+
+    /// Empties the result cache.
+    pub(crate) fn forget_found(&self) {
+        self.cache.forget();
+    }
+
     pub(crate) fn query(
         &self,
         work: &mut Work<'_>,
@@ -214,14 +235,14 @@ impl Database {
         work.tally = attempt.is_none().then(Arc::default);
         let mut begun = 1;
         let result = loop {
-            let container = match self.item_container(work, path) {
+            let container = match self.core.item_container(work, path) {
                 Ok(resolved) => resolved.container,
                 Err(error) => break Err(error),
             };
             match run(work, &container) {
                 Err(error)
                     if error.kind == ErrorKind::RetryWith
-                        && !self.catalog.has_policy_of(&container)
+                        && !self.core.catalog.has_policy_of(&container)
                         && begun < BEGUN_MAX =>
                 {
                     begun += 1;
@@ -232,7 +253,7 @@ impl Database {
         if let Err(error) = &result
             && !attempt.is_some_and(Attempt::is_given_up)
         {
-            self.settle_failed(work, error);
+            self.charge_failed(work, error);
         }
         result
     }
@@ -246,11 +267,11 @@ impl Database {
         inside: Option<&Inside>,
         attempt: Option<&Attempt>,
     ) -> Result<Outcome> {
-        let started_nanos = self.clock.monotonic_nanos();
+        let started_nanos = self.core.clock.monotonic_nanos();
         work.usage.queries = 1;
         let prepared = self.prepared.get(container, request)?;
         let Prepared { query, filter } = &*prepared;
-        let compiled_nanos = self.clock.monotonic_nanos();
+        let compiled_nanos = self.core.clock.monotonic_nanos();
         let area = area(container, &request.scope)?;
         route::check(container, request, query, &area, filter)?;
         let by_row = self.by_row(container, request, (query, filter), &area)?;
@@ -273,10 +294,10 @@ impl Database {
         job.tally = work.tally.clone();
         // What is given up, or part of a transaction, is not owed here.
         job.debit = match (inside, attempt) {
-            (None, None) => self.debit(work),
+            (None, None) => self.core.debit(work),
             _ => None,
         };
-        let routed_nanos = self.clock.monotonic_nanos();
+        let routed_nanos = self.core.clock.monotonic_nanos();
         let page = job.run(work, filter);
         if let Some(attempt) = attempt
             && attempt.is_given_up()
@@ -284,17 +305,17 @@ impl Database {
             return Err(attempt.give_up());
         }
         if inside.is_none() {
-            self.queries.note(container, request);
+            self.log.note(container, request);
         }
         let page = page?;
         job.note_served(work)?;
         let mut report = job.report(work, &page);
         if inside.is_none() {
-            job.settle(work, &report);
+            job.charge(work, &report);
         }
         report.compile_nanos = compiled_nanos.saturating_sub(started_nanos);
         report.route_nanos = routed_nanos.saturating_sub(compiled_nanos);
-        report.total_nanos = self.clock.monotonic_nanos().saturating_sub(started_nanos);
+        report.total_nanos = self.core.clock.monotonic_nanos().saturating_sub(started_nanos);
         job.name_indexes(&mut report)?;
         let continuation = job.continuation(&page);
         // What a transaction reads is its own.
@@ -312,9 +333,9 @@ impl Database {
         inside: Option<&Inside>,
     ) -> Cow<'_, QuerySettings> {
         match (inside, work.context.query_millis_max) {
-            (Some(inside), _) => Cow::Owned(inside.limited(&self.settings.query)),
-            (None, Some(millis)) => Cow::Owned(self.settings.query.limited(millis)),
-            (None, None) => Cow::Borrowed(&self.settings.query),
+            (Some(inside), _) => Cow::Owned(inside.limited(&self.core.settings.query)),
+            (None, Some(millis)) => Cow::Owned(self.core.settings.query.limited(millis)),
+            (None, None) => Cow::Borrowed(&self.core.settings.query),
         }
     }
 
@@ -326,7 +347,7 @@ impl Database {
         millis_max: u64,
     ) -> Arc<Supervision> {
         let supervisor = work.context.supervisor.clone();
-        Supervision::new(supervisor, &self.clock, started_nanos, millis_max)
+        Supervision::new(supervisor, &self.core.clock, started_nanos, millis_max)
     }
 
     /// A page of all items in a part of a container, possibly inside a transaction: those of a
@@ -345,7 +366,7 @@ impl Database {
         let request = QueryRequest { scope, page, explain: false, ..QueryRequest::new(ALL_ITEMS) };
         let area = area(container, &request.scope)?;
         let settings = self.query_settings(work, inside);
-        let started_nanos = self.clock.monotonic_nanos();
+        let started_nanos = self.core.clock.monotonic_nanos();
         let supervision = self.supervision(work, started_nanos, settings.whole_millis_max);
         let limits = (&*settings, &supervision);
         let mut job = Job::new(self, container, &request, (query, area), limits, inside);
@@ -373,7 +394,7 @@ impl Database {
     ) -> Result<Option<Query>> {
         let Some(ordered) = query.ordered_by_row() else { return Ok(None) };
         if let Some(token) = &request.page.continuation {
-            let (secret, facts) = (self.catalog.secret(), query.facts());
+            let (secret, facts) = (self.core.catalog.secret(), query.facts());
             let (container, area) = (container.rid, &area.range);
             let binding = Binding { secret, container, request, facts, area };
             return Ok(token::decode(&binding, token)?.is_sorted().then_some(ordered));
@@ -395,11 +416,11 @@ impl Database {
         query: &Query,
         supervision: &Arc<Supervision>,
     ) -> Result<ScopeSettings> {
-        let now_ticks = self.clock.unix_millis() * TICKS_PER_MILLI;
+        let now_ticks = self.core.clock.unix_millis() * TICKS_PER_MILLI;
         Ok(ScopeSettings {
             now_ticks,
             static_now_ticks: now_ticks,
-            random_seed: self.entropy.next_u64(),
+            random_seed: self.core.entropy.next_u64(),
             functions: self.functions(container, &query.facts().udfs, supervision)?,
             ..ScopeSettings::default()
         })
@@ -412,7 +433,7 @@ impl Database {
         path: &ContainerPath,
         request: &PlanQueryRequest,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         work.usage.metadata_reads = 1;
         let definition = &container.definition;
         let has_logical_partition_key = match &request.partition_key {
@@ -514,7 +535,7 @@ impl Job<'_> {
     /// Clients want to know a partition and its LSN, also from a query that had to ask none.
     fn note_served(&self, work: &mut Work<'_>) -> Result<()> {
         if let (None, Some(partition)) = (&work.served, self.first()) {
-            self.database.open_partition(work, partition)?;
+            self.queries.core.open_partition(work, partition)?;
         }
         Ok(())
     }
@@ -605,7 +626,7 @@ impl Job<'_> {
             work.usage += &leaf.usage();
         }
         let facts = self.query.facts();
-        let consistency = self.database.consistency(work.context);
+        let consistency = self.queries.core.consistency(work.context);
         QueryReport {
             leaves: page.reports.clone(),
             rows: page.rows.len() as u64,

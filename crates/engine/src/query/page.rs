@@ -17,8 +17,8 @@ use partita_query::{Facts, Groups, Row, SEEN_BYTES};
 
 use super::Job;
 use super::cursor::{Cursor, Progress, Unit};
-use super::leaves::{Question, ask};
 use super::places::{Order, Position};
+use super::scheduler::leaves::{Question, ask};
 use super::stream::{Stream, StreamRow};
 use crate::context::Work;
 use crate::memory;

@@ -1,7 +1,7 @@
 //! Prepared queries: a text is parsed, checked and lowered once, not for every page.
 //!
 //! The pages of a query, queries that come again, and an attempt that was given up inline and runs
-//! in the pool (`scheduler.rs`) find here what the first of them prepared: the lowered query and
+//! in the pool (`scheduler/`) find here what the first of them prepared: the lowered query and
 //! its filter on partition keys. What a text means depends on its parameters and on the container's
 //! computed properties and indexes. So an entry is named by all of these: the container by its
 //! resource id, which no other container ever gets, and by the LSN of its record in the catalog,
@@ -20,8 +20,8 @@ use partita_query::{PartitionFilter, Query};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
+use super::token::codec::{put_blob, put_number};
 use crate::catalog::Container;
-use crate::codec::{put_blob, put_number};
 use crate::index::NumberHasher;
 use crate::op::QueryRequest;
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn container(database: &Database) -> Arc<Container> {
-        database.catalog.current().all_containers().next().cloned().unwrap()
+        database.core.catalog.current().all_containers().next().cloned().unwrap()
     }
 
     fn database() -> Arc<Database> {
@@ -234,7 +234,8 @@ mod tests {
         let database = database();
         let before = container(&database);
         let request = QueryRequest::new("SELECT * FROM c WHERE c.pk = 'a'");
-        let get = |container: &Container| database.prepared.get(container, &request).unwrap();
+        let get =
+            |container: &Container| database.queries.prepared.get(container, &request).unwrap();
         let first = get(&before);
         assert!(Arc::ptr_eq(&first, &get(&before)));
         let path = ContainerPath { database: "d".into(), container: "c".into() };
@@ -251,9 +252,9 @@ mod tests {
         let query = Box::new(QueryRequest::new("SELECT DISTINCT c.a FROM c"));
         let op = Op::Query { container: path, query };
         assert!(database.try_inline(&op, &Context::default()).is_none());
-        assert_eq!(database.prepared.entries.len(), 1);
+        assert_eq!(database.queries.prepared.entries.len(), 1);
         done(&database, op);
-        assert_eq!(database.prepared.entries.len(), 1);
+        assert_eq!(database.queries.prepared.entries.len(), 1);
     }
 
     #[test]
@@ -263,7 +264,7 @@ mod tests {
         let is_kept = |text: &str, value: Value| {
             let parameters = vec![("@p".to_owned(), value)];
             let request = QueryRequest { parameters, ..QueryRequest::new(text) };
-            let get = || database.prepared.get(&container, &request).unwrap();
+            let get = || database.queries.prepared.get(&container, &request).unwrap();
             Arc::ptr_eq(&get(), &get())
         };
         let text =
@@ -276,7 +277,7 @@ mod tests {
         }
         assert!(!is_kept(&text(1), Value::String("x".repeat(PARAMETER_BYTES_MAX))));
         let malformed = QueryRequest::new("SELECT");
-        assert!(database.prepared.get(&container, &malformed).is_err());
+        assert!(database.queries.prepared.get(&container, &malformed).is_err());
     }
 
     #[test]
@@ -285,9 +286,9 @@ mod tests {
         let container = container(&database);
         for n in 0..5_000 {
             let request = QueryRequest::new(format!("SELECT * FROM c WHERE c.n = {n}"));
-            database.prepared.get(&container, &request).unwrap();
+            database.queries.prepared.get(&container, &request).unwrap();
         }
-        assert!(database.prepared.entries.weight() <= CACHE_BYTES_MAX);
-        assert!(database.prepared.entries.len() > 100);
+        assert!(database.queries.prepared.entries.weight() <= CACHE_BYTES_MAX);
+        assert!(database.queries.prepared.entries.len() > 100);
     }
 }

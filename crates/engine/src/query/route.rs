@@ -16,46 +16,20 @@
 
 use std::sync::Arc;
 
-use partita_model::{
-    EpkRange, Error, ErrorKind, KeyPart, PartitionKey, PartitionKeyHeader, Result, Usage,
-};
+use partita_model::{EpkRange, Error, ErrorKind, PartitionKey, Result, Usage};
 use partita_query::{Facts, PartitionFilter, PlanRequest, Query, plan};
 
-use super::Job;
 use super::cursor::Unit;
-use super::tally::Spent;
+use super::{Area, Job, Queries};
 use crate::catalog::{Container, Partition};
-use crate::context::Work;
-use crate::database::Database;
-use crate::item::scope_epks;
+use crate::context::{Spent, Work};
+use crate::core::Share;
 use crate::op::{QueryReport, QueryRequest, Scope, Serving};
 use crate::pricing;
-use crate::throughput::Share;
 
 /// Ranges that a filter names within one partition and that are asked for one by one. If there are
 /// more, the query looks at all from the first to the last.
 const RANGES_PER_PARTITION_MAX: usize = 64;
-
-/// The part of a container that a query is about.
-pub(crate) struct Area {
-    pub(crate) range: EpkRange,
-    /// The partition key, or the beginning of one, that all items must have.
-    pub(crate) only: Vec<KeyPart>,
-}
-
-/// The part that the request names.
-pub(crate) fn area(container: &Container, scope: &Scope) -> Result<Area> {
-    let Scope::PartitionKey(header) = scope else {
-        return Ok(Area { range: scope_epks(container, scope)?, only: Vec::new() });
-    };
-    let definition = &container.definition.partition_key;
-    // Clients without partition keys name the key of containers without one like this.
-    let only = match header.0.as_slice() {
-        [] if definition.system_key => vec![KeyPart::Undefined],
-        parts => parts.to_vec(),
-    };
-    Ok(Area { range: definition.range_of(&PartitionKeyHeader(only.clone()))?, only })
-}
 
 /// The units of work of a query over an area.
 pub(super) fn units(
@@ -166,9 +140,7 @@ impl Job<'_> {
     /// Admits the request to all partitions that it will ask.
     pub(super) fn admit_all(&self, work: &mut Work<'_>, units: &[Unit]) -> Result<()> {
         for unit in units {
-            if let Some(partition) = self.container.partitions.get(unit.partition) {
-                self.database.admit_once(work, partition)?;
-            }
+            self.queries.core.admit_once(work, self.container.live(unit.partition))?;
         }
         Ok(())
     }
@@ -187,8 +159,8 @@ impl Job<'_> {
     }
 
     /// Charges the partitions. What the page costs in itself is for the first one.
-    pub(super) fn settle(&self, work: &Work<'_>, report: &QueryReport) {
-        let consistency = self.database.consistency(work.context);
+    pub(super) fn charge(&self, work: &Work<'_>, report: &QueryReport) {
+        let consistency = self.queries.core.consistency(work.context);
         let mut shares: Vec<Share<'_>> = Vec::new();
         for leaf in &report.leaves {
             let usage = Usage { queries: u64::from(shares.is_empty()), ..leaf.usage() };
@@ -197,22 +169,22 @@ impl Job<'_> {
             match shares.iter_mut().find(is_same) {
                 Some(share) => share.weight += weight,
                 None => {
-                    let mut partitions = self.container.partitions.iter();
-                    let asked = partitions.find(|known| known.range_id == leaf.range_id);
-                    shares.extend(asked.map(|partition| Share { partition, weight }));
+                    let asked = self.container.live_range(leaf.range_id);
+                    shares.extend(asked.map(|live| Share { partition: live, weight }));
                 }
             }
         }
         if shares.is_empty() {
             // Nobody had to be asked: it is for the one that the reply names.
-            shares.extend(self.first().map(|partition| Share { partition, weight: 1.0 }));
+            let first = self.first().map(|first| self.container.live_of(first));
+            shares.extend(first.map(|live| Share { partition: live, weight: 1.0 }));
         }
         let definition = &self.container.definition.partition_key;
         let is_whole = self.only.len() == definition.paths.len();
         let key = is_whole.then(|| PartitionKey(self.only.clone()));
         let key = key.map(|key| (definition.epk(&key), key));
         let key = key.as_ref().map(|(epk, key)| (epk, key));
-        self.database.settle_shares(work, report.charge, &shares, key);
+        self.queries.core.charge_shares(work, report.charge, &shares, key);
     }
 
     /// The first partition of the area that the request names.
@@ -221,23 +193,23 @@ impl Job<'_> {
     }
 }
 
-impl Database {
+impl Queries {
     /// A query that failed after it had begun costs what was done for it in each partition until
     /// then; what it costs in itself is for the one that was asked first. One that was not admitted
     /// costs nothing.
-    pub(super) fn settle_failed(&self, work: &mut Work<'_>, error: &Error) {
+    pub(super) fn charge_failed(&self, work: &mut Work<'_>, error: &Error) {
         if matches!(error.kind, ErrorKind::Throttled { .. }) {
             work.usage = Usage::default();
             return;
         }
         let Some(container) = &work.container else { return };
         let container = Arc::clone(container);
-        let consistency = self.consistency(work.context);
+        let consistency = self.core.consistency(work.context);
         let asked = work.admitted.first();
-        let asked = container.partitions.iter().find(|partition| asked == Some(&partition.id));
+        let asked = container.serving().find(|live| asked == Some(&live.id));
         let weight = pricing::charge(&work.usage, consistency).0;
         let mut shares: Vec<Share<'_>> =
-            asked.map(|partition| Share { partition, weight }).into_iter().collect();
+            asked.map(|live| Share { partition: live, weight }).into_iter().collect();
         let spent = work.tally.as_ref().map(|tally| tally.spent()).unwrap_or_default();
         for Spent { range_id, usage, .. } in &spent {
             work.usage += usage;
@@ -245,15 +217,14 @@ impl Database {
             match shares.iter_mut().find(|share| share.partition.range_id == *range_id) {
                 Some(share) => share.weight += weight,
                 None => {
-                    let mut partitions = container.partitions.iter();
-                    let asked = partitions.find(|partition| partition.range_id == *range_id);
-                    shares.extend(asked.map(|partition| Share { partition, weight }));
+                    let asked = container.live_range(*range_id);
+                    shares.extend(asked.map(|live| Share { partition: live, weight }));
                 }
             }
         }
         if !shares.is_empty() {
             let charge = pricing::charge(&work.usage, consistency);
-            self.settle_shares(work, charge, &shares, None);
+            self.core.charge_shares(work, charge, &shares, None);
         }
     }
 }

@@ -23,12 +23,12 @@ use partita_query::Row;
 use partita_query::access::Access;
 
 use super::Job;
-use super::compact::Doubt;
 use super::cursor::{self, Cursor, Unit};
 use super::leaf::{End, is_of_one_value};
-use super::leaves::{Answer, Question, ask, ask_rows_at};
 use super::places::{self, LeafRow, Order, PlaceList, Position, SortPosition};
+use super::scheduler::leaves::{Answer, Question, ask, ask_rows_at};
 use super::token;
+use super::token::compact::Doubt;
 use crate::context::Work;
 use crate::op::{LeafReport, Serving};
 
@@ -313,7 +313,7 @@ impl Stream {
             }
             self.round_of_rows(order, share, answers, reports)
         };
-        self.settle_doubt(&round.rows)?;
+        self.resolve_doubt(&round.rows)?;
         Ok(round)
     }
 
@@ -448,7 +448,7 @@ impl Stream {
     }
 
     /// Fails if what comes after a place that was not certain may have been delivered before.
-    fn settle_doubt(&mut self, rows: &[StreamRow]) -> Result<()> {
+    fn resolve_doubt(&mut self, rows: &[StreamRow]) -> Result<()> {
         let Some(doubt) = &self.doubt else { return Ok(()) };
         let first = match rows.first() {
             Some(row) => {

@@ -3,18 +3,18 @@
 
 use partita_model::{Error, Result};
 
+use super::Resources;
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{ContainerPath, Outcome};
 
-impl Database {
+impl Resources {
     pub(crate) fn list_conflicts(
         &self,
         work: &mut Work<'_>,
         path: &ContainerPath,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        self.item_container(work, path)?;
+        self.core.item_container(work, path)?;
         Ok(Outcome::NoConflicts)
     }
 
@@ -25,7 +25,7 @@ impl Database {
         id: &str,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        self.item_container(work, path)?;
+        self.core.item_container(work, path)?;
         Err(Error::not_found(format!("Resource Not Found: there is no conflict '{id}'")))
     }
 }

@@ -8,24 +8,23 @@ use partita_model::{
 use partita_query::Filter;
 use partita_storage::PartitionId;
 
+use super::Resources;
 use super::offers::check_fixed_throughput;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Changes, Container, FormerRanges, Partition, Policies};
 use crate::context::Work;
-use crate::database::Database;
 use crate::index::{IndexedComputed, Terms};
-use crate::keys::Total;
+use crate::keys::{Total, stored_total};
 use crate::op::{
     Change, Condition, ContainerPath, DatabasePath, EtagPattern, KeyRequired, Outcome, PageRequest,
     PartitionStatistics, RangesSeen,
 };
-use crate::totals::total;
 
 /// New partitions have a first commit behind them, as it were: LSN 0 in a session token would mean
 /// "nothing seen".
 pub const FIRST_LSN: Lsn = Lsn(1);
 
-impl Database {
+impl Resources {
     pub(crate) async fn create_container(
         &self,
         work: &mut Work<'_>,
@@ -52,15 +51,16 @@ impl Database {
         let partitions = self.make_partitions(&definition, count).await?;
         let ids: Vec<PartitionId> = partitions.iter().map(|partition| partition.id).collect();
         let created = self
+            .core
             .change(|| {
                 self.check_free(path, &definition)?;
-                let (etag, ts) = self.fresh_stamp();
-                let catalog = self.catalog.current();
+                let (etag, ts) = self.core.fresh_stamp();
+                let catalog = self.core.catalog.current();
                 let database = catalog.parent_database(path)?;
                 let make = |n| ContainerRid { database: database.rid, container: n >> 1 };
                 let taken =
                     |rid: &ContainerRid| catalog.containers(database.rid).any(|c| c.rid == *rid);
-                let rid = self.fresh_rid(make, taken);
+                let rid = self.core.fresh_rid(make, taken);
                 let container = Container {
                     database,
                     rid,
@@ -74,6 +74,7 @@ impl Database {
                     policies: Policies::first(computed.clone()),
                     terms: Terms::Short,
                     lsn: Lsn(0),
+                    live: Vec::new(),
                 };
                 let mut changes = Changes::default();
                 changes.create_container(&container);
@@ -88,7 +89,7 @@ impl Database {
                 Ok((changes, rid))
             })
             .await;
-        let rid = created.inspect_err(|error| self.let_go_after(error, &ids))?;
+        let rid = created.inspect_err(|error| self.core.let_go_after(error, &ids))?;
         let container = self.find_written(rid)?;
         work.container = Some(Arc::clone(&container));
         Ok(self.container_reply(&container, Change::Created))
@@ -118,11 +119,12 @@ impl Database {
         work.usage.metadata_writes = 1;
         self.known_container(work, path)?;
         let rid = self
+            .core
             .change(|| {
-                let old = self.catalog.current().container(path)?.container;
+                let old = self.core.catalog.current().container(path)?.container;
                 check_unchanged(condition.as_ref(), &old.etag)?;
                 let definition = old.definition.replace(body)?;
-                let (etag, ts) = self.fresh_stamp();
+                let (etag, ts) = self.core.fresh_stamp();
                 let policies = policies_after(&old, &definition)?;
                 let container = Container { definition, etag, ts, policies, ..(*old).clone() };
                 let mut changes = Changes::default();
@@ -133,7 +135,7 @@ impl Database {
         let container = self.find_written(rid)?;
         work.container = Some(Arc::clone(&container));
         // The items that are there follow the new policy later.
-        self.jobs.ring();
+        self.core.doorbell.ring();
         Ok(self.container_reply(&container, Change::Replaced))
     }
 
@@ -146,8 +148,9 @@ impl Database {
         work.usage.metadata_writes = 1;
         self.known_container(work, path)?;
         let ids = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let container = catalog.container(path)?.container;
                 check_unchanged(condition.as_ref(), &container.etag)?;
                 let mut changes = Changes::default();
@@ -160,7 +163,7 @@ impl Database {
                 Ok((changes, ids))
             })
             .await?;
-        self.let_go(&ids);
+        self.core.let_go(&ids);
         Ok(Outcome::Deleted)
     }
 
@@ -172,7 +175,7 @@ impl Database {
         key_required: KeyRequired,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let database = catalog.parent_database(path)?;
         let all = catalog.containers(database.rid).map(Arc::clone);
         let shown = |container: &Arc<Container>| container.shown_to(key_required);
@@ -189,8 +192,9 @@ impl Database {
         let container = self.known_container(work, path)?;
         let mut partitions = Vec::with_capacity(container.partitions.len());
         for partition in &container.partitions {
-            let view = self.store.snapshot(partition.id)?;
-            let (items, bytes) = (total(&*view, Total::Items)?, total(&*view, Total::Bytes)?);
+            let view = self.core.store.snapshot(partition.id)?;
+            let (items, bytes) =
+                (stored_total(&*view, Total::Items)?, stored_total(&*view, Total::Bytes)?);
             partitions.push(PartitionStatistics { range_id: partition.range_id, items, bytes });
         }
         Ok(Outcome::Statistics { partitions })
@@ -204,8 +208,8 @@ impl Database {
         incremental: bool,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let container = self.item_container(work, path)?.container;
-        let announcing = self.settings.partitions.announced_seconds > 0;
+        let container = self.core.item_container(work, path)?.container;
+        let announcing = self.core.settings.partitions.announced_seconds > 0;
         let announced = announcing.then(|| container.last_range_id());
         let etag = ranges_etag(&container, RangesSeen { epoch: container.epoch, announced });
         let unchanged = match known {
@@ -221,15 +225,15 @@ impl Database {
     }
 
     fn known_container(&self, work: &mut Work<'_>, path: &ContainerPath) -> Result<Arc<Container>> {
-        let container = self.catalog.current().container(path)?.container;
+        let container = self.core.catalog.current().container(path)?.container;
         work.container = Some(Arc::clone(&container));
-        self.check_intended(work, &container)?;
+        self.core.check_intended(work, &container)?;
         Ok(container)
     }
 
     /// Can the database have a container like this one?
     fn check_free(&self, path: &DatabasePath, definition: &ContainerDefinition) -> Result<()> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let database = catalog.parent_database(path)?;
         let name = &definition.name;
         if catalog.containers(database.rid).any(|container| container.definition.name == *name) {
@@ -247,25 +251,25 @@ impl Database {
         count: usize,
     ) -> Result<Vec<Partition>> {
         let ranges = definition.partition_key.initial_ranges(count);
-        let ids = self.catalog.take_partition_ids(ranges.len()).await?;
-        self.store.create_partitions(&ids, FIRST_LSN)?;
+        let ids = self.core.catalog.take_partition_ids(ranges.len()).await?;
+        self.core.store.create_partitions(&ids, FIRST_LSN)?;
         let partitions = ranges.into_iter().zip(ids).zip(0_u32..);
         let partition = |((epks, id), range_id)| Partition::new(range_id, id, epks, Vec::new());
         Ok(partitions.map(partition).collect())
     }
 
     fn container_reply(&self, container: &Container, change: Change) -> Outcome {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let offered = |owner: String| catalog.offer_of(&owner).is_some();
         let shares_throughput =
             !offered(container.rid.to_string()) && offered(container.rid.database.to_string());
-        let index_progress = self.index_progress(container);
+        let index_progress = self.maintainer.index_progress(container);
         Outcome::Container { change, index_progress, shares_throughput }
     }
 
     /// The container just written, unless somebody was quick to delete it again.
     fn find_written(&self, rid: ContainerRid) -> Result<Arc<Container>> {
-        self.container_by_rid(rid).ok_or_else(|| {
+        self.core.container_by_rid(rid).ok_or_else(|| {
             Error::not_found("Resource Not Found: the container was deleted meanwhile")
         })
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use partita_model::{DatabaseRid, Error, Lsn, Result, Throughput, check_resource_name};
 use partita_query::Filter;
 
+use super::Resources;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{self, Changes};
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{Change, Condition, DatabasePath, Outcome, PageRequest};
 
-impl Database {
+impl Resources {
     pub(crate) async fn create_database(
         &self,
         work: &mut Work<'_>,
@@ -21,14 +21,16 @@ impl Database {
         check_resource_name("database", &name)?;
         work.usage.metadata_writes = 1;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 if catalog.databases().any(|database| database.name == name) {
                     return Err(exists(&name));
                 }
-                let (etag, ts) = self.fresh_stamp();
-                let rid =
-                    self.fresh_rid(DatabaseRid, |rid| catalog.databases().any(|d| d.rid == *rid));
+                let (etag, ts) = self.core.fresh_stamp();
+                let rid = self
+                    .core
+                    .fresh_rid(DatabaseRid, |rid| catalog.databases().any(|d| d.rid == *rid));
                 let database = catalog::Database { rid, name: name.clone(), etag, ts, lsn: Lsn(0) };
                 let mut changes = Changes::default();
                 changes.create_database(&database);
@@ -43,7 +45,7 @@ impl Database {
                 Ok((changes, rid))
             })
             .await?;
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let mut known = catalog.databases();
         let database =
             known.find(|database| database.rid == rid).map(Arc::clone).ok_or_else(|| {
@@ -59,7 +61,7 @@ impl Database {
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let database = self.catalog.current().database(path)?;
+        let database = self.core.catalog.current().database(path)?;
         if not_modified(condition, &database.etag)? {
             return Ok(Outcome::NotModified { etag: database.etag.to_string() });
         }
@@ -75,11 +77,12 @@ impl Database {
     ) -> Result<Outcome> {
         work.usage.metadata_writes = 1;
         let partitions = self
+            .core
             .change(|| {
                 let mut changes = Changes::default();
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let database = catalog.database(path)?;
-                let children = self.catalog.children(database.rid)?;
+                let children = self.core.catalog.children(database.rid)?;
                 let known = catalog.containers(database.rid).count()
                     + catalog.users(database.rid).count()
                     + catalog.encryption_keys(database.rid).count();
@@ -107,7 +110,7 @@ impl Database {
                 Ok((changes, partitions))
             })
             .await?;
-        self.let_go(&partitions);
+        self.core.let_go(&partitions);
         Ok(Outcome::Deleted)
     }
 
@@ -118,7 +121,7 @@ impl Database {
         request: &PageRequest,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let all = catalog.databases().map(Arc::clone);
         let (databases, continuation) =
             page(all, |d| d.rid, DatabaseRid::parse, |d| d.to_value(), (filter, request))?;

@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use partita_model::{EncryptionKeyRid, Error, Lsn, Result, Value, check_resource_name};
 use partita_query::Filter;
 
+use super::Resources;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Changes, EncryptionKey};
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{
     Change, Condition, DatabasePath, EncryptionKeyOp, EncryptionKeyPath, Outcome, PageRequest,
 };
@@ -21,7 +21,7 @@ const ALGORITHM: &str = "AEAD_AES_256_CBC_HMAC_SHA256";
 /// A wrapped key has a few hundred bytes; this is far more.
 const WRAPPED_BYTES_MAX: usize = 16_384;
 
-impl Database {
+impl Resources {
     pub(crate) async fn encryption_key_op(
         &self,
         work: &mut Work<'_>,
@@ -54,8 +54,9 @@ impl Database {
     async fn create_encryption_key(&self, path: &DatabasePath, body: &Value) -> Result<Outcome> {
         let sent = Sent::parse(body)?;
         let key = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let database = catalog.parent_database(path)?;
                 let mut known = catalog.encryption_keys(database.rid);
                 if known.any(|key| key.name == sent.name) {
@@ -70,9 +71,9 @@ impl Database {
                 let taken = |rid: &EncryptionKeyRid| {
                     catalog.encryption_keys(database.rid).any(|key| key.rid == *rid)
                 };
-                let (etag, ts) = self.fresh_stamp();
+                let (etag, ts) = self.core.fresh_stamp();
                 let key = EncryptionKey {
-                    rid: self.fresh_rid(make, taken),
+                    rid: self.core.fresh_rid(make, taken),
                     name: sent.name.to_owned(),
                     algorithm: ALGORITHM.to_owned(),
                     wrapped: sent.wrapped.to_owned(),
@@ -95,7 +96,7 @@ impl Database {
         path: &EncryptionKeyPath,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
-        let key = self.catalog.current().encryption_key(path)?;
+        let key = self.core.catalog.current().encryption_key(path)?;
         if not_modified(condition, &key.etag)? {
             return Ok(Outcome::NotModified { etag: key.etag.to_string() });
         }
@@ -110,15 +111,16 @@ impl Database {
     ) -> Result<Outcome> {
         let sent = Sent::parse(body)?;
         let key = self
+            .core
             .change(|| {
-                let old = self.catalog.current().encryption_key(path)?;
+                let old = self.core.catalog.current().encryption_key(path)?;
                 check_unchanged(condition, &old.etag)?;
                 if old.name != sent.name {
                     return Err(Error::bad_request(
                         "The id of a client encryption key cannot be changed",
                     ));
                 }
-                let (etag, ts) = self.fresh_stamp();
+                let (etag, ts) = self.core.fresh_stamp();
                 let key = EncryptionKey {
                     wrapped: sent.wrapped.to_owned(),
                     metadata: sent.metadata.clone(),
@@ -140,7 +142,7 @@ impl Database {
         filter: Option<&Filter>,
         request: &PageRequest,
     ) -> Result<Outcome> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let database = catalog.parent_database(path)?;
         let mut all: Vec<Arc<EncryptionKey>> =
             catalog.encryption_keys(database.rid).map(Arc::clone).collect();

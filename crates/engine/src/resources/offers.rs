@@ -12,16 +12,15 @@ use partita_model::{
 };
 use partita_query::Filter;
 
+use super::Resources;
 use super::{check_unchanged, page};
-use crate::catalog::{ASKED_FOR_BITS, Changes, Container, Observed, Offer, Partition};
+use crate::catalog::{ASKED_FOR_BITS, Changes, Container, Observed, Offer, slot_count};
 use crate::context::Work;
-use crate::database::Database;
-use crate::keys::Total;
+use crate::keys::{Total, stored_total};
+use crate::live::LivePartition;
 use crate::op::{Change, Condition, Migrate, OfferChange, Outcome, PageRequest};
-use crate::throughput::slot_count;
-use crate::totals::total;
 
-impl Database {
+impl Resources {
     /// A new offer for a resource.
     pub(super) fn new_offer(
         &self,
@@ -29,11 +28,11 @@ impl Database {
         owner_rid: String,
         throughput: Throughput,
     ) -> Offer {
-        let (etag, ts) = self.fresh_stamp();
-        let catalog = self.catalog.current();
+        let (etag, ts) = self.core.fresh_stamp();
+        let catalog = self.core.catalog.current();
         let make = |n: u32| OfferRid(n >> (u32::BITS - ASKED_FOR_BITS));
         Offer {
-            rid: self.fresh_rid(make, |rid| catalog.offer(*rid).is_some()),
+            rid: self.core.fresh_rid(make, |rid| catalog.offer(*rid).is_some()),
             owner_link,
             owner_rid,
             highest_ever: throughput.provisioned(),
@@ -63,35 +62,36 @@ impl Database {
         condition: Option<Condition>,
     ) -> Result<Outcome> {
         work.usage.metadata_writes = 1;
-        self.change(|| {
-            let old = self.offer(rid)?;
-            check_unchanged(condition.as_ref(), &old.etag)?;
-            let seen = self.observed(&old)?;
-            let throughput = Rules::of(&seen, self.sharing(&old)).changed(&wanted)?;
-            self.check_fixed(&old, &throughput)?;
-            let (etag, ts) = self.fresh_stamp();
-            let offer = Offer {
-                highest_ever: old.highest_ever.max(throughput.provisioned()),
-                throughput,
-                buckets: wanted.buckets.clone().unwrap_or_else(|| old.buckets.clone()),
-                storage_kb_ever: seen.highest_storage_kb(),
-                replaced_at: ts,
-                etag,
-                ts,
-                asked_for: true,
-                ..(*old).clone()
-            };
-            let mut changes = Changes::default();
-            match self.owner_of(&old) {
-                Some(owner) if !old.asked_for => changes.take_up_offer(&offer, &owner),
-                Some(_) | None => changes.replace_offer(&offer),
-            }
-            Ok((changes, ()))
-        })
-        .await?;
+        self.core
+            .change(|| {
+                let old = self.offer(rid)?;
+                check_unchanged(condition.as_ref(), &old.etag)?;
+                let seen = self.observed(&old)?;
+                let throughput = Rules::of(&seen, self.sharing(&old)).changed(&wanted)?;
+                self.check_fixed(&old, &throughput)?;
+                let (etag, ts) = self.core.fresh_stamp();
+                let offer = Offer {
+                    highest_ever: old.highest_ever.max(throughput.provisioned()),
+                    throughput,
+                    buckets: wanted.buckets.clone().unwrap_or_else(|| old.buckets.clone()),
+                    storage_kb_ever: seen.highest_storage_kb(),
+                    replaced_at: ts,
+                    etag,
+                    ts,
+                    asked_for: true,
+                    ..(*old).clone()
+                };
+                let mut changes = Changes::default();
+                match self.owner_of(&old) {
+                    Some(owner) if !old.asked_for => changes.take_up_offer(&offer, &owner),
+                    Some(_) | None => changes.replace_offer(&offer),
+                }
+                Ok((changes, ()))
+            })
+            .await?;
         // More throughput may need more partitions.
         self.moves.ask_for_a_look();
-        self.jobs.ring();
+        self.core.doorbell.ring();
         let offer = self.observed(&*self.offer(rid)?)?;
         Ok(Outcome::Offer { offer, change: Change::Replaced })
     }
@@ -103,7 +103,7 @@ impl Database {
         request: &PageRequest,
     ) -> Result<Outcome> {
         work.usage.metadata_reads = 1;
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let all = catalog.offers().map(Arc::clone);
         let (offers, continuation) =
             page(all, |o| o.rid, OfferRid::parse, |o| o.to_value(), (filter, request))?;
@@ -115,7 +115,7 @@ impl Database {
         let parsed = OfferRid::parse(rid).ok_or_else(|| {
             Error::bad_request(format!("'{rid}' is not the resource id of an offer"))
         })?;
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let offer = catalog.offer(parsed).map(Arc::clone);
         offer.ok_or_else(|| {
             Error::not_found(format!("Resource Not Found: there is no offer '{rid}'"))
@@ -124,13 +124,13 @@ impl Database {
 
     /// The offer with what its owner does at the moment.
     fn observed(&self, offer: &Offer) -> Result<Arc<Offer>> {
-        let now = self.clock.monotonic_nanos();
+        let now = self.core.clock.monotonic_nanos();
         let containers = self.limited_containers(offer);
         let mut used = vec![0.0; self.budgets_of(offer, &containers)];
         let mut bytes = 0;
         for container in &containers {
             let budgets = (0..used.len()).cycle();
-            for (partition, at) in container.partitions.iter().zip(budgets) {
+            for (partition, at) in container.serving().zip(budgets) {
                 bytes += self.partition_bytes(partition)?;
                 if let Some(used) = used.get_mut(at) {
                     *used += partition.meter.ru_peak(now);
@@ -144,26 +144,26 @@ impl Database {
         seen.observed.storage_kb = bytes / 1_024;
         seen.observed.minimum_ru = Rules::of(&seen, self.sharing(offer)).minimum(&offer.throughput);
         seen.observed.replace_pending =
-            self.owner_of(offer).is_some_and(|container| self.awaits_partitions(&container));
+            self.owner_of(offer).is_some_and(|container| self.moves.awaits_partitions(&container));
         Ok(Arc::new(seen))
     }
 
     /// The container that has the offer for itself.
     fn owner_of(&self, offer: &Offer) -> Option<Arc<Container>> {
-        self.container_by_rid(ContainerRid::parse(&offer.owner_rid)?)
+        self.core.container_by_rid(ContainerRid::parse(&offer.owner_rid)?)
     }
 
     /// Over how many budgets an offer is divided.
     fn budgets_of(&self, offer: &Offer, containers: &[Arc<Container>]) -> usize {
         match containers.first() {
             Some(owner) if owner.rid.to_string() == offer.owner_rid => owner.partitions.len(),
-            Some(_) | None => slot_count(&offer.throughput, self.settings.partitions.ru_max),
+            Some(_) | None => slot_count(&offer.throughput, self.core.settings.partitions.ru_max),
         }
     }
 
     /// The containers that use an offer.
     fn limited_containers(&self, offer: &Offer) -> Vec<Arc<Container>> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let uses = |container: &&Arc<Container>| {
             let used = catalog.offer_for(container);
             used.is_some_and(|used| used.rid == offer.rid)
@@ -189,11 +189,11 @@ impl Database {
         }
     }
 
-    fn partition_bytes(&self, partition: &Partition) -> Result<u64> {
+    fn partition_bytes(&self, partition: &LivePartition) -> Result<u64> {
         if let Some(bytes) = partition.meter.bytes() {
             return Ok(bytes);
         }
-        total(&*self.store.snapshot(partition.id)?, Total::Bytes)
+        stored_total(&*self.core.store.snapshot(partition.id)?, Total::Bytes)
     }
 }
 

@@ -10,8 +10,8 @@ use partita_model::{
 };
 use partita_storage::Space;
 
+use super::Resources;
 use crate::catalog::{AddressedBy, Catalog, Container, Owner, PermissionMode, Target};
-use crate::database::Database;
 use crate::keys;
 use crate::op::{ContainerPath, DatabasePath};
 
@@ -92,7 +92,7 @@ impl ResourceLink {
     }
 }
 
-impl Database {
+impl Resources {
     /// What a permission opens.
     pub(super) fn target(&self, catalog: &Catalog, body: &PermissionBody) -> Result<Target> {
         let ResourceLink { container: path, inside } = &body.link;
@@ -124,7 +124,7 @@ impl Database {
     fn target_by_rid(&self, container: &Container, rid: ItemRid, target: Target) -> Result<Target> {
         let components = container.definition.partition_key.paths.len();
         for partition in &container.partitions {
-            let view = self.store.snapshot(partition.id)?;
+            let view = self.core.store.snapshot(partition.id)?;
             let Some(pointer) = view.get(Space::Index, &keys::rid(rid.item))? else { continue };
             let found = keys::parse_item(&pointer.value, components)
                 .ok_or_else(|| Error::corrupt("a resource id leads to a damaged key"))?;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use partita_model::{Error, Lsn, PermissionRid, Result, UserRid, Value};
 use partita_query::Filter;
 
+use super::Resources;
 use super::permission_body::PermissionBody;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Catalog, Changes, Permission, Target, User};
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{Change, Condition, Outcome, PageRequest, PermissionOp, PermissionPath, UserPath};
 
-impl Database {
+impl Resources {
     pub(crate) async fn permission_op(
         &self,
         work: &mut Work<'_>,
@@ -48,8 +48,9 @@ impl Database {
     async fn create_permission(&self, path: &UserPath, body: &Value) -> Result<Outcome> {
         let body = PermissionBody::parse(body)?;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let user = catalog.parent_user(path)?;
                 let target = self.target(&catalog, &body)?;
                 let mut changes = Changes::default();
@@ -68,8 +69,9 @@ impl Database {
     ) -> Result<Outcome> {
         let body = PermissionBody::parse(body)?;
         let (rid, change) = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let user = catalog.parent_user(path)?;
                 let target = self.target(&catalog, &body)?;
                 let mut changes = Changes::default();
@@ -92,7 +94,7 @@ impl Database {
         path: &PermissionPath,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
-        let (_, permission) = self.catalog.current().permission(path)?;
+        let (_, permission) = self.core.catalog.current().permission(path)?;
         if not_modified(condition, &permission.etag)? {
             return Ok(Outcome::NotModified { etag: permission.etag.to_string() });
         }
@@ -107,8 +109,9 @@ impl Database {
     ) -> Result<Outcome> {
         let body = PermissionBody::parse(body)?;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let (_, old) = catalog.permission(path)?;
                 check_unchanged(condition, &old.etag)?;
                 let target = self.target(&catalog, &body)?;
@@ -126,14 +129,15 @@ impl Database {
         path: &PermissionPath,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
-        self.change(|| {
-            let (_, permission) = self.catalog.current().permission(path)?;
-            check_unchanged(condition, &permission.etag)?;
-            let mut changes = Changes::default();
-            changes.delete_permission(&permission);
-            Ok((changes, ()))
-        })
-        .await?;
+        self.core
+            .change(|| {
+                let (_, permission) = self.core.catalog.current().permission(path)?;
+                check_unchanged(condition, &permission.etag)?;
+                let mut changes = Changes::default();
+                changes.delete_permission(&permission);
+                Ok((changes, ()))
+            })
+            .await?;
         Ok(Outcome::Deleted)
     }
 
@@ -143,7 +147,7 @@ impl Database {
         filter: Option<&Filter>,
         request: &PageRequest,
     ) -> Result<Outcome> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let user = catalog.parent_user(path)?;
         let all = catalog.permissions(user.rid).map(Arc::clone);
         let (permissions, continuation) =
@@ -172,7 +176,7 @@ impl Database {
         target: Target,
         lsn: Lsn,
     ) -> Permission {
-        let (etag, ts) = self.fresh_stamp();
+        let (etag, ts) = self.core.fresh_stamp();
         Permission {
             rid,
             name: body.name.clone(),
@@ -190,7 +194,7 @@ impl Database {
     /// As other resource ids: random, and without characters that a URL would have to escape.
     fn fresh_permission_rid(&self, catalog: &Catalog, user: UserRid) -> PermissionRid {
         loop {
-            let rid = PermissionRid { user, permission: self.entropy.next_u64() };
+            let rid = PermissionRid { user, permission: self.core.entropy.next_u64() };
             let plain = !rid.to_string().contains(['+', '-']);
             if plain && catalog.permission_by_rid(rid).is_none() {
                 return rid;
@@ -200,7 +204,7 @@ impl Database {
 
     /// The permission just written, unless somebody was quick to delete it again.
     fn permission_reply(&self, rid: PermissionRid, change: Change) -> Result<Outcome> {
-        match self.catalog.current().permission_by_rid(rid) {
+        match self.core.catalog.current().permission_by_rid(rid) {
             Some(found) => Ok(Outcome::Permission { permission: Arc::clone(found), change }),
             None => {
                 Err(Error::not_found("Resource Not Found: the permission was deleted meanwhile"))

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use partita_model::{ContainerRid, Error, Lsn, Result, ScriptKind, ScriptRid, limits};
 use partita_query::Filter;
 
+use super::Resources;
 use super::script_body::ScriptBody;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Catalog, Changes, Container, StoredScript};
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{Change, Condition, ContainerPath, Outcome, PageRequest, ScriptOp, ScriptPath};
 
 /// A kind of scripts in a container.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ScriptGroup<'a> {
     container: &'a ContainerPath,
     kind: ScriptKind,
 }
 
-impl Database {
+impl Resources {
     pub(crate) async fn script_op(&self, work: &mut Work<'_>, op: ScriptOp) -> Result<Outcome> {
-        self.script_runtime(op.kind())?;
+        self.core.script_runtime(op.kind())?;
         match &op {
             ScriptOp::Read { .. } | ScriptOp::List { .. } => work.usage.metadata_reads = 1,
             ScriptOp::Create { .. }
@@ -33,11 +33,11 @@ impl Database {
         match op {
             ScriptOp::Create { container, kind, body } => {
                 let body = ScriptBody::parse(kind, &body)?;
-                self.create_script(work, Place { container: &container, kind }, &body).await
+                self.create_script(work, ScriptGroup { container: &container, kind }, &body).await
             }
             ScriptOp::Upsert { container, kind, body, condition } => {
                 let (body, place) =
-                    (ScriptBody::parse(kind, &body)?, Place { container: &container, kind });
+                    (ScriptBody::parse(kind, &body)?, ScriptGroup { container: &container, kind });
                 self.upsert_script(work, place, &body, condition.as_ref()).await
             }
             ScriptOp::Read { script, condition } => {
@@ -59,13 +59,14 @@ impl Database {
     async fn create_script(
         &self,
         work: &mut Work<'_>,
-        place: Place<'_>,
+        place: ScriptGroup<'_>,
         body: &ScriptBody,
     ) -> Result<Outcome> {
-        self.item_container(work, place.container)?;
+        self.core.item_container(work, place.container)?;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let mut changes = Changes::default();
                 let container = catalog.parent_container(place.container)?.container;
                 let rid = self.add_script(&catalog, &mut changes, &container, place.kind, body)?;
@@ -78,14 +79,15 @@ impl Database {
     async fn upsert_script(
         &self,
         work: &mut Work<'_>,
-        place: Place<'_>,
+        place: ScriptGroup<'_>,
         body: &ScriptBody,
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
-        self.item_container(work, place.container)?;
+        self.core.item_container(work, place.container)?;
         let (rid, change) = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let mut changes = Changes::default();
                 let container = catalog.parent_container(place.container)?.container;
                 let old = catalog.script_by_name(container.rid, place.kind, &body.name);
@@ -112,7 +114,7 @@ impl Database {
         if not_modified(condition, &script.etag)? {
             return Ok(Outcome::NotModified { etag: script.etag.to_string() });
         }
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let count = catalog.scripts(script.rid.container, script.rid.kind).count();
         Ok(Outcome::Script { script, count, change: Change::None })
     }
@@ -126,8 +128,9 @@ impl Database {
     ) -> Result<Outcome> {
         self.known_script(work, path)?;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let resolved = catalog.parent_container(&path.container)?;
                 let old = catalog.script(&resolved, path.kind, &path.script)?;
                 check_unchanged(condition, &old.etag)?;
@@ -149,16 +152,17 @@ impl Database {
         condition: Option<&Condition>,
     ) -> Result<Outcome> {
         self.known_script(work, path)?;
-        self.change(|| {
-            let catalog = self.catalog.current();
-            let resolved = catalog.parent_container(&path.container)?;
-            let script = catalog.script(&resolved, path.kind, &path.script)?;
-            check_unchanged(condition, &script.etag)?;
-            let mut changes = Changes::default();
-            changes.delete_script(&script);
-            Ok((changes, ()))
-        })
-        .await?;
+        self.core
+            .change(|| {
+                let catalog = self.core.catalog.current();
+                let resolved = catalog.parent_container(&path.container)?;
+                let script = catalog.script(&resolved, path.kind, &path.script)?;
+                check_unchanged(condition, &script.etag)?;
+                let mut changes = Changes::default();
+                changes.delete_script(&script);
+                Ok((changes, ()))
+            })
+            .await?;
         Ok(Outcome::Deleted)
     }
 
@@ -169,8 +173,8 @@ impl Database {
         filter: Option<&Filter>,
         request: &PageRequest,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
-        let catalog = self.catalog.current();
+        let container = self.core.item_container(work, path)?.container;
+        let catalog = self.core.catalog.current();
         let all = catalog.scripts(container.rid, kind).map(Arc::clone);
         let (scripts, continuation) =
             page(all, |s| s.rid, ScriptRid::parse, |s| s.to_value(), (filter, request))?;
@@ -184,7 +188,7 @@ impl Database {
         changes: &mut Changes,
         container: ContainerRid,
     ) -> Result<()> {
-        let counted = self.catalog.script_count(container)?;
+        let counted = self.core.catalog.script_count(container)?;
         if counted.count != catalog.all_scripts(container).count() {
             return Err(Error::retry_with("A script is being created: retry"));
         }
@@ -198,8 +202,8 @@ impl Database {
         work: &mut Work<'_>,
         path: &ScriptPath,
     ) -> Result<Arc<StoredScript>> {
-        let resolved = self.item_container(work, &path.container)?;
-        self.catalog.current().script(&resolved, path.kind, &path.script)
+        let resolved = self.core.item_container(work, &path.container)?;
+        self.core.catalog.current().script(&resolved, path.kind, &path.script)
     }
 
     fn add_script(
@@ -225,7 +229,7 @@ impl Database {
 
     /// The script with a new stamp.
     fn stored_script(&self, rid: ScriptRid, body: &ScriptBody, lsn: Lsn) -> Result<StoredScript> {
-        let (etag, ts) = self.fresh_stamp();
+        let (etag, ts) = self.core.fresh_stamp();
         let script = StoredScript {
             rid,
             name: body.name.clone(),
@@ -235,7 +239,7 @@ impl Database {
             ts,
             lsn,
         };
-        if let Err(error) = self.script_runtime(rid.kind)?.check(&script.to_script()) {
+        if let Err(error) = self.core.script_runtime(rid.kind)?.check(&script.to_script()) {
             tracing::warn!(script = script.name, %error, "a script was stored that cannot run");
         }
         Ok(script)
@@ -249,7 +253,7 @@ impl Database {
         kind: ScriptKind,
     ) -> ScriptRid {
         loop {
-            let rid = ScriptRid { container, kind, script: self.entropy.next_u64() >> 4 };
+            let rid = ScriptRid { container, kind, script: self.core.entropy.next_u64() >> 4 };
             let plain = !rid.to_string().contains(['+', '-']);
             if plain && catalog.script_by_rid(rid).is_none() {
                 return rid;
@@ -259,7 +263,7 @@ impl Database {
 
     /// The script just written, unless somebody was quick to delete it again.
     fn script_reply(&self, rid: ScriptRid, change: Change) -> Result<Outcome> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let count = catalog.scripts(rid.container, rid.kind).count();
         match catalog.script_by_rid(rid) {
             Some(found) => Ok(Outcome::Script { script: Arc::clone(found), count, change }),

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use partita_model::{Error, Result, Value};
 use partita_query::{Interrupt, Query, ScopeSettings, evaluate};
 
+use super::Resources;
 use super::{EVERYTHING, PAGE_RESOURCES_DEFAULT, PAGE_RESOURCES_MAX, invalid_continuation};
+use crate::context::Supervision;
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{EncryptionKeyOp, Op, Outcome, PageRequest, PermissionOp, ScriptOp, UserOp};
-use crate::supervision::Supervision;
 
 /// What a continuation begins with; the rest is a number of rows.
 const DELIVERED: &str = "rows:";
 
-impl Database {
+impl Resources {
     /// A page of a query's rows over what `list` lists.
     pub(crate) fn query_resources(
         &self,
@@ -38,10 +38,11 @@ impl Database {
         let of = self.list_everything(work, list)?;
         let texts: Vec<String> = resources(list, &of).iter().map(Value::to_json).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let millis_max = self.query_settings(work, None).whole_millis_max;
-        let supervision = self.supervision(work, self.clock.monotonic_nanos(), millis_max);
+        let millis_max = self.queries.query_settings(work, None).whole_millis_max;
+        let supervision =
+            self.queries.supervision(work, self.core.clock.monotonic_nanos(), millis_max);
         let interrupt: Arc<dyn Interrupt> = Arc::<Supervision>::clone(&supervision);
-        let memory = self.settings.memory.share();
+        let memory = self.core.settings.memory.share();
         let scope =
             ScopeSettings { interrupt: Some(interrupt), memory, ..ScopeSettings::default() };
         let rows = evaluate(query, &texts, &scope);

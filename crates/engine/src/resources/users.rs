@@ -5,13 +5,13 @@ use std::sync::Arc;
 use partita_model::{DatabaseRid, Error, Lsn, Result, UserRid, check_resource_name};
 use partita_query::Filter;
 
+use super::Resources;
 use super::{check_unchanged, not_modified, page};
 use crate::catalog::{Catalog, Changes, User};
 use crate::context::Work;
-use crate::database::Database;
 use crate::op::{Change, Condition, DatabasePath, Outcome, PageRequest, UserOp, UserPath};
 
-impl Database {
+impl Resources {
     pub(crate) async fn user_op(&self, work: &mut Work<'_>, op: UserOp) -> Result<Outcome> {
         match &op {
             UserOp::Read { .. } | UserOp::List { .. } => work.usage.metadata_reads = 1,
@@ -39,8 +39,9 @@ impl Database {
     async fn create_user(&self, database: &DatabasePath, name: &str) -> Result<Outcome> {
         check_resource_name("user", name)?;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let mut changes = Changes::default();
                 let rid = self.add_user(&catalog, &mut changes, database, name)?;
                 Ok((changes, rid))
@@ -57,8 +58,9 @@ impl Database {
     ) -> Result<Outcome> {
         check_resource_name("user", name)?;
         let (rid, change) = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let parent = catalog.parent_database(database)?;
                 let mut changes = Changes::default();
                 let old = catalog.users(parent.rid).find(|user| user.name == name);
@@ -75,7 +77,7 @@ impl Database {
     }
 
     fn read_user(&self, path: &UserPath, condition: Option<&Condition>) -> Result<Outcome> {
-        let user = self.catalog.current().user(path)?;
+        let user = self.core.catalog.current().user(path)?;
         if not_modified(condition, &user.etag)? {
             return Ok(Outcome::NotModified { etag: user.etag.to_string() });
         }
@@ -90,8 +92,9 @@ impl Database {
     ) -> Result<Outcome> {
         check_resource_name("user", name)?;
         let rid = self
+            .core
             .change(|| {
-                let catalog = self.catalog.current();
+                let catalog = self.core.catalog.current();
                 let old = catalog.user(path)?;
                 check_unchanged(condition, &old.etag)?;
                 if old.name != name {
@@ -106,16 +109,17 @@ impl Database {
     }
 
     async fn delete_user(&self, path: &UserPath, condition: Option<&Condition>) -> Result<Outcome> {
-        self.change(|| {
-            let catalog = self.catalog.current();
-            let user = catalog.user(path)?;
-            check_unchanged(condition, &user.etag)?;
-            let mut changes = Changes::default();
-            let permissions = self.delete_permissions_of(&catalog, &mut changes, user.rid)?;
-            changes.delete_user(&user, permissions);
-            Ok((changes, ()))
-        })
-        .await?;
+        self.core
+            .change(|| {
+                let catalog = self.core.catalog.current();
+                let user = catalog.user(path)?;
+                check_unchanged(condition, &user.etag)?;
+                let mut changes = Changes::default();
+                let permissions = self.delete_permissions_of(&catalog, &mut changes, user.rid)?;
+                changes.delete_user(&user, permissions);
+                Ok((changes, ()))
+            })
+            .await?;
         Ok(Outcome::Deleted)
     }
 
@@ -125,7 +129,7 @@ impl Database {
         filter: Option<&Filter>,
         request: &PageRequest,
     ) -> Result<Outcome> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let database = catalog.parent_database(path)?;
         let all = catalog.users(database.rid).map(Arc::clone);
         let (users, continuation) =
@@ -155,7 +159,7 @@ impl Database {
         changes: &mut Changes,
         user: UserRid,
     ) -> Result<Option<Lsn>> {
-        let counted = self.catalog.permission_count(user)?;
+        let counted = self.core.catalog.permission_count(user)?;
         if counted.count != catalog.permissions(user).count() {
             return Err(Error::retry_with("A permission is being created: retry"));
         }
@@ -175,22 +179,22 @@ impl Database {
         let database = catalog.parent_database(database)?;
         let make = |n: u32| UserRid { database: database.rid, user: (n >> 1).max(1) };
         let taken = |rid: &UserRid| catalog.users(database.rid).any(|user| user.rid == *rid);
-        let rid = self.fresh_rid(make, taken);
+        let rid = self.core.fresh_rid(make, taken);
         check_free(catalog, rid, name)?;
-        let (etag, ts) = self.fresh_stamp();
+        let (etag, ts) = self.core.fresh_stamp();
         let user = User { rid, name: name.to_owned(), etag, ts, lsn: Lsn(0) };
         changes.create_user(&database, &user);
         Ok(rid)
     }
 
     fn renewed_user(&self, old: &User, name: &str) -> User {
-        let (etag, ts) = self.fresh_stamp();
+        let (etag, ts) = self.core.fresh_stamp();
         User { name: name.to_owned(), etag, ts, ..old.clone() }
     }
 
     /// The user just written, unless somebody was quick to delete it again.
     fn user_reply(&self, rid: UserRid, change: Change) -> Result<Outcome> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         match catalog.users(rid.database).find(|user| user.rid == rid) {
             Some(user) => Ok(Outcome::User { user: Arc::clone(user), change }),
             None => Err(Error::not_found("Resource Not Found: the user was deleted meanwhile")),

@@ -47,10 +47,10 @@ pub struct Demand {
 
 /// A request that has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) retry_after_ms: u64,
+pub(crate) struct Refused {
+    pub(crate) retry_after_ms: u64,
     /// The throughput bucket that is exhausted, if it is that and not the whole.
-    pub(super) bucket: Option<u8>,
+    pub(crate) bucket: Option<u8>,
 }
 
 /// The limits of one or more partitions.
@@ -68,7 +68,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// A budget that begins now, with nothing saved.
-    pub(super) fn new(now: u64, ru_per_second: f64, buckets: &[ThroughputBucket]) -> Budget {
+    pub(crate) fn new(now: u64, ru_per_second: f64, buckets: &[ThroughputBucket]) -> Budget {
         let limit = || Limit::new(ru_per_second, 0, now);
         let budget = Budget {
             steady: Limit::new(ru_per_second, bank_nanos(ru_per_second), now),
@@ -82,7 +82,7 @@ impl Budget {
     }
 
     /// Changes the throughput.
-    pub(super) fn set(&self, now: u64, ru_per_second: f64, buckets: &[ThroughputBucket]) {
+    pub(crate) fn set(&self, now: u64, ru_per_second: f64, buckets: &[ThroughputBucket]) {
         self.steady.set_rate(now, ru_per_second, bank_nanos(ru_per_second));
         self.ceiling.set_rate(now, ru_per_second.max(BURST_RU_MAX), 0);
         let (mut configured, mut default_bucket) = (0, NONE);
@@ -99,7 +99,7 @@ impl Budget {
     }
 
     /// May a request go ahead?
-    pub(super) fn admit(&self, now: u64, demand: Demand) -> Result<(), Refused> {
+    pub(crate) fn admit(&self, now: u64, demand: Demand) -> Result<(), Refused> {
         let credit = match demand.priority {
             Priority::High => CREDIT_NANOS,
             Priority::Low => CREDIT_NANOS / 2,
@@ -124,7 +124,7 @@ impl Budget {
     }
 
     /// Charges what an admitted request cost.
-    pub(super) fn charge(&self, now: u64, demand: Demand, ru: f64) {
+    pub(crate) fn charge(&self, now: u64, demand: Demand, ru: f64) {
         self.steady.charge(now, ru);
         if self.steady.ru_per_second() < BURST_RU_MAX {
             self.ceiling.charge(now, ru);
@@ -135,7 +135,7 @@ impl Budget {
     }
 
     /// The rate without what was saved.
-    pub(super) fn ru_per_second(&self) -> f64 {
+    pub(crate) fn ru_per_second(&self) -> f64 {
         self.steady.ru_per_second()
     }
 

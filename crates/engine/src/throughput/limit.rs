@@ -26,7 +26,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What may be used of the present before it has passed.
-pub(super) const CREDIT_NANOS: u64 = 1_000_000_000;
+pub(crate) const CREDIT_NANOS: u64 = 1_000_000_000;
 
 /// Debt beyond the second's credit that is carried at most. Clients wait up to 30 seconds.
 const DEBT_NANOS_MAX: u64 = 10_000_000_000;
@@ -38,7 +38,7 @@ const NANOS_PER_SECOND: f64 = 1e9;
 
 /// A number of request units per second.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     /// When all that was charged is paid off.
     paid_at: AtomicU64,
     /// Bits of an `f64`.
@@ -53,7 +53,7 @@ pub(super) struct Limit {
 
 impl Limit {
     /// A limit with nothing saved and nothing owed.
-    pub(super) fn new(ru_per_second: f64, bank_nanos: u64, now: u64) -> Limit {
+    pub(crate) fn new(ru_per_second: f64, bank_nanos: u64, now: u64) -> Limit {
         Limit {
             paid_at: AtomicU64::new(now),
             nanos_per_ru: AtomicU64::new((NANOS_PER_SECOND / ru_per_second).to_bits()),
@@ -64,7 +64,7 @@ impl Limit {
     }
 
     /// How long somebody has to wait who may use this much of the second's credit; 0: not at all.
-    pub(super) fn wait_nanos(&self, now: u64, credit_nanos: u64) -> u64 {
+    pub(crate) fn wait_nanos(&self, now: u64, credit_nanos: u64) -> u64 {
         let paid_at = self.paid_at.load(Ordering::Relaxed);
         // The next nanosecond after the debt has shrunk to the credit.
         (paid_at + 1).saturating_sub(now + credit_nanos)
@@ -72,7 +72,7 @@ impl Limit {
 
     /// When a refused request shall come again, in nanoseconds from now: after `wait`, or after
     /// those who were refused before it.
-    pub(super) fn tell(&self, now: u64, wait: u64) -> u64 {
+    pub(crate) fn tell(&self, now: u64, wait: u64) -> u64 {
         let earliest = now + wait;
         let step = self.last_nanos.load(Ordering::Relaxed);
         let turn = |told: u64| told.clamp(earliest, earliest + SPREAD_NANOS_MAX);
@@ -82,7 +82,7 @@ impl Limit {
     }
 
     /// Charges what a request cost.
-    pub(super) fn charge(&self, now: u64, ru: f64) {
+    pub(crate) fn charge(&self, now: u64, ru: f64) {
         let nanos = (ru * self.nanos_per_ru()) as u64;
         let saved_from = now.saturating_sub(self.bank_nanos.load(Ordering::Relaxed));
         let latest = now + CREDIT_NANOS + DEBT_NANOS_MAX;
@@ -95,7 +95,7 @@ impl Limit {
     }
 
     /// Changes the rate. What was saved or is owed keeps its worth in request units.
-    pub(super) fn set_rate(&self, now: u64, ru_per_second: f64, bank_nanos: u64) {
+    pub(crate) fn set_rate(&self, now: u64, ru_per_second: f64, bank_nanos: u64) {
         let before = self.nanos_per_ru();
         let after = NANOS_PER_SECOND / ru_per_second;
         let scale = |nanos: u64| (nanos as f64 * after / before) as u64;
@@ -106,9 +106,10 @@ impl Limit {
         self.nanos_per_ru.store(after.to_bits(), Ordering::Relaxed);
         let paid_at = |paid_at: u64| {
             let paid_at = paid_at.max(now.saturating_sub(bank_before));
-            Some(match paid_at >= now {
-                true => now + scale(paid_at - now),
-                false => now.saturating_sub(scale(now - paid_at).min(bank_nanos)),
+            Some(if paid_at >= now {
+                now + scale(paid_at - now)
+            } else {
+                now.saturating_sub(scale(now - paid_at).min(bank_nanos))
             })
         };
         let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, paid_at);
@@ -116,7 +117,7 @@ impl Limit {
     }
 
     /// Request units per second.
-    pub(super) fn ru_per_second(&self) -> f64 {
+    pub(crate) fn ru_per_second(&self) -> f64 {
         NANOS_PER_SECOND / self.nanos_per_ru()
     }
 

@@ -147,7 +147,7 @@ impl Meter {
     }
 
     /// May a request go ahead?
-    pub(super) fn admit(&self, now: u64, demand: Demand) -> Result<(), Refused> {
+    pub(crate) fn admit(&self, now: u64, demand: Demand) -> Result<(), Refused> {
         let Some(budget) = &*self.budget.load() else { return Ok(()) };
         let admitted = budget.admit(now, demand);
         if admitted.is_err() {
@@ -158,14 +158,14 @@ impl Meter {
     }
 
     /// Charges the budget for a request that still runs.
-    pub(super) fn owe(&self, now: u64, cents: u64, demand: Demand) {
+    pub(crate) fn owe(&self, now: u64, cents: u64, demand: Demand) {
         if let Some(budget) = &*self.budget.load() {
             budget.charge(now, demand, cents as f64 / CENTS_PER_RU);
         }
     }
 
     /// Counts what a request cost. `limited`: and charges the budget what it does not owe already.
-    pub(super) fn charge(
+    pub(crate) fn charge(
         &self,
         now: u64,
         cents: u64,
@@ -185,16 +185,16 @@ impl Meter {
     }
 
     /// The budget that it uses from now on.
-    pub(super) fn set_budget(&self, budget: Option<Arc<Budget>>) {
+    pub(crate) fn set_budget(&self, budget: Option<Arc<Budget>>) {
         self.budget.store(budget);
     }
 
-    pub(super) fn budget(&self) -> Option<Arc<Budget>> {
+    pub(crate) fn budget(&self) -> Option<Arc<Budget>> {
         self.budget.load_full()
     }
 
     /// The partition's bytes, looked up when they are not known or long known.
-    pub(super) fn bytes_or<E>(&self, look_up: impl FnOnce() -> Result<i64, E>) -> Result<i64, E> {
+    pub(crate) fn bytes_or<E>(&self, look_up: impl FnOnce() -> Result<i64, E>) -> Result<i64, E> {
         let known = self.bytes.load(Ordering::Relaxed);
         let uses = self.bytes_uses.fetch_add(1, Ordering::Relaxed);
         if known != UNKNOWN && !uses.is_multiple_of(BYTES_USES_MAX) {
@@ -217,7 +217,7 @@ impl Meter {
     }
 
     /// Remembers a logical partition that is near its limit.
-    pub(super) fn note_large(&self, epk: &Epk, key: &PartitionKey, bytes: u64) {
+    pub(crate) fn note_large(&self, epk: &Epk, key: &PartitionKey, bytes: u64) {
         let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
         let key = key.to_string();
         if let Some(known) = large.iter_mut().find(|known| known.epk == *epk && known.key == key) {

@@ -1,44 +1,27 @@
-//! Provisioned throughput: who may use how much, and who has used what.
+//! Provisioned throughput: how much a partition may use, and what it has used.
 //!
-//! Every partition has a [`Meter`]. A request is *admitted* to the partitions that it is about to
-//! ask, or refused with the time after which it would be admitted; when it is done, each partition
-//! is *charged* what the request cost there. The charges of all partitions add up to the charge of
-//! the reply, to the hundredth. A query may run for long: what it costs for sure is *owed* by its
-//! partitions while it runs, so that those who come meanwhile are admitted by that.
-//!
-//! `limit.rs` is the arithmetic of a rate limit, `budget.rs` what a partition may use, `assign.rs`
-//! which budget a partition has. `meter.rs`, `window.rs` and `hot.rs` tell what it did. `quota.rs`
-//! is about another limit, the size of a logical partition.
+//! Every partition has a [`Meter`]. `limit.rs` is the arithmetic of a rate limit, `budget.rs` what
+//! a partition may use; `meter.rs`, `window.rs` and `hot.rs` tell what it did. Which budget a
+//! partition has is up to the catalog (`catalog/budgets.rs`); who is admitted and what is charged,
+//! to the core (`core/admission.rs`).
 //!
 //! Reads and writes of items are throttled; the catalog's resources and plans of queries are not.
 
-mod assign;
 mod budget;
 mod hot;
 mod limit;
 mod meter;
-mod quota;
 mod window;
 
-use partita_model::{
-    Charge, Clock, Consistency, Epk, Error, ErrorKind, PartitionKey, Result, Usage,
-};
-
-pub(crate) use assign::{Budgets, slot_count};
+pub(crate) use budget::{Budget, Refused};
 pub use budget::{Demand, Priority};
 pub use hot::HotKey;
 pub use meter::{LargeKey, Meter};
-pub(crate) use quota::Home;
-
-use crate::catalog::Partition;
-use crate::context::Work;
-use crate::database::Database;
-use crate::pricing;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Charges are counted in hundredths.
-const CENTS_PER_RU: f64 = 100.0;
+pub(crate) const CENTS_PER_RU: f64 = 100.0;
 
 /// Whether requests over the provisioned throughput are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,121 +30,4 @@ pub enum ThroughputMode {
     Off,
     #[default]
     Enforced,
-}
-
-/// How a query's partitions are charged while it runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Debit {
-    demand: Demand,
-    consistency: Consistency,
-}
-
-impl Debit {
-    /// The price of this, in hundredths.
-    pub(crate) fn cents(self, usage: &Usage) -> u64 {
-        cents(pricing::charge(usage, self.consistency).0)
-    }
-
-    /// Has a partition's limit know of it. Told, and counted, is all of it when the query is done.
-    pub(crate) fn charge(self, partition: &Partition, clock: &dyn Clock, cents: u64) {
-        partition.meter.owe(clock.monotonic_nanos(), cents, self.demand);
-    }
-}
-
-/// What one partition did for a request.
-pub(crate) struct Share<'a> {
-    pub(crate) partition: &'a Partition,
-    /// The price of it: how the request's charge is divided.
-    pub(crate) weight: f64,
-}
-
-impl Database {
-    /// Lets a request go ahead in a partition, or says when it may come again.
-    pub(crate) fn admit(&self, work: &Work<'_>, partition: &Partition) -> Result<()> {
-        if self.settings.throughput == ThroughputMode::Off {
-            return Ok(());
-        }
-        let now = self.clock.monotonic_nanos();
-        partition.meter.admit(now, work.context.demand).map_err(|refused| {
-            let budget::Refused { retry_after_ms, bucket } = refused;
-            Error::new(ErrorKind::Throttled { retry_after_ms, bucket }, text(bucket))
-        })
-    }
-
-    /// The same for a request that may ask a partition several times: it is admitted once.
-    pub(crate) fn admit_once(&self, work: &mut Work<'_>, partition: &Partition) -> Result<()> {
-        if work.admitted.contains(&partition.id) {
-            return Ok(());
-        }
-        self.admit(work, partition)?;
-        work.admitted.push(partition.id);
-        Ok(())
-    }
-
-    /// How partitions are charged while a request runs, if they are limited.
-    pub(crate) fn debit(&self, work: &Work<'_>) -> Option<Debit> {
-        let (demand, consistency) = (work.context.demand, self.consistency(work.context));
-        let enforced = self.settings.throughput == ThroughputMode::Enforced;
-        enforced.then_some(Debit { demand, consistency })
-    }
-
-    /// Charges a partition what a request cost.
-    pub(crate) fn settle(
-        &self,
-        work: &Work<'_>,
-        partition: &Partition,
-        charge: Charge,
-        key: Option<(&Epk, &PartitionKey)>,
-    ) {
-        self.charge_cents(work, partition, cents(charge.0), key);
-    }
-
-    /// Charges several partitions what a request cost, by what each did for it.
-    pub(crate) fn settle_shares(
-        &self,
-        work: &Work<'_>,
-        charge: Charge,
-        shares: &[Share<'_>],
-        key: Option<(&Epk, &PartitionKey)>,
-    ) {
-        let all: f64 = shares.iter().map(|share| share.weight).sum();
-        let (mut left, mut weight_left) = (cents(charge.0), all);
-        for share in shares {
-            // Each takes its part of what is left, so the last one takes all of it.
-            let part = if weight_left > 0.0 { share.weight / weight_left } else { 1.0 };
-            let taken = ((left as f64 * part).round() as u64).min(left);
-            weight_left -= share.weight;
-            left -= taken;
-            self.charge_cents(work, share.partition, taken, key);
-        }
-    }
-
-    fn charge_cents(
-        &self,
-        work: &Work<'_>,
-        partition: &Partition,
-        cents: u64,
-        key: Option<(&Epk, &PartitionKey)>,
-    ) {
-        let enforced = self.settings.throughput == ThroughputMode::Enforced;
-        let owed = || work.tally.as_ref().map_or(0, |t| t.take_owed_cents(partition.range_id));
-        let limited = enforced.then(|| (work.context.demand, cents.saturating_sub(owed())));
-        partition.meter.charge(self.clock.monotonic_nanos(), cents, limited, key);
-    }
-}
-
-fn cents(ru: f64) -> u64 {
-    (ru * CENTS_PER_RU).round() as u64
-}
-
-/// The service's text: tools look for its beginning.
-fn text(bucket: Option<u8>) -> String {
-    const LATER: &str = "so no changes were made. Please retry this request later.";
-    match bucket {
-        None => format!("Request rate is large. More Request Units may be needed, {LATER}"),
-        Some(id) => format!(
-            "Request rate is large. The throughput bucket {id} has used up its share of the \
-             container's throughput, {LATER}"
-        ),
-    }
 }

@@ -67,7 +67,7 @@ fn what_an_import_costs_is_what_its_partition_is_charged() {
     bench.make_container(400, KEY_PK);
     let metered = || {
         let container = bench.read("x", r#"["a"]"#).container.unwrap();
-        container.partitions[0].meter.consumed_ru()
+        container.meters().next().unwrap().consumed_ru()
     };
     let one = bench.read("x", r#"["a"]"#).charge.0;
     for (documents, existing) in [

@@ -331,7 +331,8 @@ fn what_is_committed_after_its_client_hung_up_counts_all_the_same() {
     let imported = || import(into_range(0), &[Y.to_owned()], Existing::Fails);
     for op in [create_item(), batch(), imported()] {
         let race = Race::new("", &[X]);
-        let meter = Arc::clone(&race.bench.partitions()[0].meter);
+        let container = race.bench.container();
+        let meter = container.meters().next().unwrap();
         let before = meter.bytes().unwrap();
         race.store.hold();
         {

@@ -4,12 +4,9 @@
 //! holds; a path behind a place is a place again. Anything else, such as the row of a subquery, is
 //! nowhere in particular.
 
-use partita_model::IndexStep;
+use partita_model::{IndexStep, UNINDEXED_NAMES};
 
 use crate::ir::{Expr, Query, Source, Step};
-
-/// The system's properties that have no index terms.
-const WITHOUT_TERMS: [&str; 4] = ["_rid", "_self", "_etag", "_attachments"];
 
 /// What each slot of a query stands for, as far as it is a place in the item.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +47,7 @@ impl Slots {
                     });
                 }
                 let system = matches!(place.first(),
-                    Some(IndexStep::Member(name)) if WITHOUT_TERMS.contains(&name.as_str()));
+                    Some(IndexStep::Member(name)) if UNINDEXED_NAMES.contains(&name.as_str()));
                 (!system).then_some(place)
             }
             _ => None,

@@ -79,12 +79,6 @@ pub struct HybridInfo {
 }
 
 impl QueryInfo {
-    /// Is nothing left for the client to do?
-    pub(super) fn is_trivial(&self) -> bool {
-        let plain = QueryInfo { has_select_value: self.has_select_value, ..QueryInfo::default() };
-        *self == plain
-    }
-
     pub(super) fn to_value(&self) -> Value {
         let distinct = match self.distinct {
             DistinctType::None => "None",

@@ -75,15 +75,6 @@ impl QueryPlan {
         };
         Value::from(plan.with("queryRanges", ranges))
     }
-
-    /// May the query be sent to the partitions as it is, one after the other, without anything to
-    /// be done with the answers?
-    pub fn is_passed_through(&self) -> bool {
-        match &self.kind {
-            PlanKind::Query(info) => info.is_trivial(),
-            PlanKind::Hybrid(_) => false,
-        }
-    }
 }
 
 /// Plans a query, or says what is wrong with it.

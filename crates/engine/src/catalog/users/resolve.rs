@@ -7,7 +7,7 @@ use partita_model::{DatabaseRid, ErrorKind, PermissionRid, Result, UserRid};
 use super::super::resolve::absent;
 use super::super::{AddressedBy, Catalog};
 use super::{Permission, User, Users};
-use crate::op::{PermissionPath, UserPath};
+use crate::path::{PermissionPath, UserPath};
 
 impl Catalog {
     /// All users of a database in the order of their resource ids.

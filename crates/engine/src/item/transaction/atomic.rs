@@ -15,14 +15,16 @@ use partita_model::{
 use partita_storage::{Snapshot, Space, StorageError};
 
 use super::overlay::Overlay;
-use super::{Step, What, done, left_undone, one_read, size};
-use crate::catalog::{Container, FreshRid, Partition};
+use super::{Step, StepAction, done, left_undone, one_read, size};
+use crate::catalog::Container;
+use crate::changeset::Effects;
 use crate::context::Work;
-use crate::database::{Database, is_for_what_is_there};
-use crate::item::committed::Effects;
+use crate::core::is_for_what_is_there;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::item::read::version;
 use crate::item::write::ATTEMPTS_MAX;
+use crate::live::FreshRid;
 use crate::op::{BatchDone, BatchOperation, BatchResult, Returns};
 use crate::pricing;
 
@@ -31,13 +33,13 @@ pub(super) const OTHER_KEY: &str = "One or more operations within the batch requ
     partition key value than the request.";
 
 /// The logical partition of a batch.
-struct Home {
+struct BatchHome {
     epk: Epk,
     key: PartitionKeyHeader,
 }
 
 /// An operation with what must survive a conflict.
-struct Member {
+struct AtomicMember {
     step: Result<Step>,
     returns: Returns,
     rid: Option<FreshRid>,
@@ -51,7 +53,7 @@ enum Run {
     Broken(usize, Error),
 }
 
-impl Database {
+impl Items {
     pub(super) async fn run_atomic(
         &self,
         work: &mut Work<'_>,
@@ -62,14 +64,16 @@ impl Database {
         let key = key_of_request(container, header)?;
         let epk = container.definition.partition_key.epk(&key);
         let mut container = Arc::clone(container);
-        self.admit_once(work, home_of(&container, &epk))?;
-        self.give_way(home_of(&container, &epk).id).await;
-        let home = Home { epk: epk.clone(), key: key.clone().into() };
-        let member = |operation| Member::of(&container, &home, operation);
-        let members: Vec<Member> = operations.into_iter().map(member).collect();
+        let live = container.live(container.partition_index(&epk));
+        self.core.admit_once(work, live)?;
+        self.moves.give_way(live.id).await;
+        let home = BatchHome { epk: epk.clone(), key: key.clone().into() };
+        let member = |operation| AtomicMember::of(&container, &home, operation);
+        let members: Vec<AtomicMember> = operations.into_iter().map(member).collect();
         let results = self.run_admitted(work, &mut container, (&epk, &key), members).await?;
         let charge = results.iter().fold(Charge::default(), |sum, result| sum + result.charge);
-        self.settle(work, home_of(&container, &epk), charge, Some((&epk, &key)));
+        let live = container.live(container.partition_index(&epk));
+        self.core.charge(work, live, charge, Some((&epk, &key)));
         Ok(results)
     }
 
@@ -80,17 +84,18 @@ impl Database {
         work: &mut Work<'_>,
         container: &mut Arc<Container>,
         (epk, key): (&Epk, &PartitionKey),
-        mut members: Vec<Member>,
+        mut members: Vec<AtomicMember>,
     ) -> Result<Vec<BatchResult>> {
-        let memory = self.settings.memory.share();
+        let memory = self.core.settings.memory.share();
         for _ in 0..ATTEMPTS_MAX {
-            let partition = home_of(container, epk);
-            let mut view = Overlay::new(self.open_partition(work, partition)?, &memory);
+            let at = container.partition_index(epk);
+            let (partition, live) = (&container.partitions[at], container.live(at));
+            let mut view = Overlay::new(self.core.open_partition(work, partition)?, &memory);
             view.begin_at(epk, key)?;
             // A batch that only reads must not show less than the client has seen; one that writes
             // is never refused for it.
-            if members.iter().all(Member::reads) {
-                self.check_session(work, partition, view.lsn())?;
+            if members.iter().all(AtomicMember::reads) {
+                self.core.check_session(work, partition, view.lsn())?;
             }
             let (results, effects) = match self.run_members(work, &mut view, &mut members)? {
                 Run::Whole(results, effects) => (results, effects),
@@ -100,15 +105,15 @@ impl Database {
                 return Ok(results);
             }
             let (served, batch) = (work.served.as_mut(), view.into_batch());
-            match self.commit_items(served, partition, batch, effects).await {
+            match self.commit_items(served, live, batch, effects).await {
                 Ok(_) => return Ok(results),
                 Err(error @ StorageError::Conflict { .. }) => {
-                    if partition.rids.note_conflict(&error) {
+                    if live.rids.note_conflict(&error) {
                         members.iter_mut().for_each(|member| member.rid = None);
                     }
                 }
                 Err(error) => {
-                    *container = self.after_move(container, error).await?;
+                    *container = self.moves.after_move(container, error).await?;
                     work.container = Some(Arc::clone(container));
                     members.iter_mut().for_each(|member| member.follow(container));
                 }
@@ -126,7 +131,7 @@ impl Database {
         &self,
         work: &mut Work<'_>,
         view: &mut Overlay,
-        members: &mut [Member],
+        members: &mut [AtomicMember],
     ) -> Result<Run> {
         let mut results = Vec::with_capacity(members.len());
         let (mut effects, mut bytes) = (Effects::default(), 0);
@@ -154,27 +159,27 @@ impl Database {
         &self,
         work: &mut Work<'_>,
         view: &mut Overlay,
-        member: &mut Member,
+        member: &mut AtomicMember,
         effects: &mut Effects,
     ) -> Result<(BatchDone, Charge)> {
         let step = member.step.as_ref().map_err(Error::clone)?;
         let place = &step.place;
         let (outcome, usage) = match &step.what {
-            What::Read(condition) => {
+            StepAction::Read(condition) => {
                 let current = self.current(work, view, place)?;
                 let lsn = current.as_ref().map(|current| current.lsn);
                 view.saw(Space::Items, place.item_key.clone(), lsn);
                 let mut usage = one_read();
                 (version(current, &place.id, condition.as_ref(), &mut usage)?, usage)
             }
-            What::Write(intent) => {
+            StepAction::Write(intent) => {
                 let prepared = self.prepare(work, view, place, intent, &mut member.rid)?;
                 view.absorb(prepared.batch)?;
                 *effects = effects.and(prepared.effects);
                 (prepared.outcome, prepared.counts.usage())
             }
         };
-        let charge = pricing::charge(&usage, self.consistency(work.context));
+        let charge = pricing::charge(&usage, self.core.consistency(work.context));
         Ok((done(outcome, member.returns)?, charge))
     }
 
@@ -183,13 +188,13 @@ impl Database {
     fn broken(
         &self,
         work: &Work<'_>,
-        members: &[Member],
+        members: &[AtomicMember],
         at: usize,
         error: Error,
     ) -> Vec<BatchResult> {
         let charge = |refused_writes| {
             let usage = Usage { refused_writes, ..one_read() };
-            pricing::charge(&usage, self.consistency(work.context))
+            pricing::charge(&usage, self.core.consistency(work.context))
         };
         let look = |n| if n < at { charge(0) } else { Charge::default() };
         let mut results: Vec<BatchResult> =
@@ -202,8 +207,8 @@ impl Database {
     }
 }
 
-impl Member {
-    fn of(container: &Arc<Container>, home: &Home, operation: BatchOperation) -> Member {
+impl AtomicMember {
+    fn of(container: &Arc<Container>, home: &BatchHome, operation: BatchOperation) -> AtomicMember {
         let BatchOperation { action, partition_key, condition, ttl_seconds, returns, .. } =
             operation;
         let key = partition_key.as_ref().unwrap_or(&home.key);
@@ -219,7 +224,7 @@ impl Member {
             }
             step => step,
         };
-        Member { step, returns, rid: None }
+        AtomicMember { step, returns, rid: None }
     }
 
     /// Goes to where its item lives after a move.
@@ -231,13 +236,8 @@ impl Member {
     }
 
     fn reads(&self) -> bool {
-        matches!(&self.step, Ok(Step { what: What::Read(_), .. }))
+        matches!(&self.step, Ok(Step { what: StepAction::Read(_), .. }))
     }
-}
-
-/// The partition of a logical partition.
-fn home_of<'c>(container: &'c Container, epk: &Epk) -> &'c Partition {
-    &container.partitions[container.partition_index(epk)]
 }
 
 fn is_the_servers(kind: &ErrorKind) -> bool {

@@ -20,24 +20,24 @@ use partita_model::{
 
 use super::join::{self, Boxed};
 use super::script::TriggeredWrite;
-use super::{Step, What, done, left_undone, size};
+use super::{Step, StepAction, done, left_undone, size};
 use crate::catalog::{Container, Partition};
 use crate::context::{Context, Work};
-use crate::database::Database;
-use crate::item::list::gone;
+use crate::item::Items;
 use crate::keys;
 use crate::memory;
 use crate::op::{BatchDone, BatchOperation, BatchResult, Change, OnError, Returns, Served};
 use crate::pricing;
+use crate::query::gone;
 
 /// An operation of a bulk.
-struct Member {
-    task: Result<Task>,
+struct BulkMember {
+    task: Result<BulkTask>,
     returns: Returns,
 }
 
 #[expect(clippy::large_enum_variant, reason = "nearly all are plain")]
-enum Task {
+enum BulkTask {
     Plain(Step),
     Triggered(Box<TriggeredWrite>),
 }
@@ -66,7 +66,7 @@ struct Line {
     charge: Charge,
 }
 
-impl Database {
+impl Items {
     pub(super) async fn run_bulk(
         &self,
         work: &mut Work<'_>,
@@ -78,10 +78,11 @@ impl Database {
         let partition = addressed(container, range_id)?;
         self.check_fence(partition)?;
         // Also a bulk whose operations all fail tells how far its partition was.
-        drop(self.open_partition(work, partition)?);
+        drop(self.core.open_partition(work, partition)?);
         let member = |operation| self.bulk_member(container, partition, operation);
-        let members: Vec<Member> = operations.into_iter().map(member).collect();
-        let bulk = Bulk { context: work.context, container, memory: self.settings.memory.share() };
+        let members: Vec<BulkMember> = operations.into_iter().map(member).collect();
+        let bulk =
+            Bulk { context: work.context, container, memory: self.core.settings.memory.share() };
         let mut finished = match on_error {
             OnError::Continue => self.run_together(&bulk, &members).await,
             OnError::Stop => self.run_in_order(&bulk, &members).await,
@@ -101,7 +102,7 @@ impl Database {
 
     /// Refuses a request for a range that is about to be replaced by others.
     pub(super) fn check_fence(&self, partition: &Partition) -> Result<()> {
-        if !self.is_fenced(partition.id) {
+        if !self.moves.is_fenced(partition.id) {
             return Ok(());
         }
         let range_id = partition.range_id;
@@ -115,31 +116,33 @@ impl Database {
         container: &Arc<Container>,
         partition: &Partition,
         operation: BatchOperation,
-    ) -> Member {
+    ) -> BulkMember {
         let returns = operation.returns;
-        let task = match operation.triggers.is_empty() {
-            true => Task::of(container, operation),
-            false => self
-                .triggered_write(container, operation)
-                .map(|write| Task::Triggered(Box::new(write))),
+        let task = if operation.triggers.is_empty() {
+            BulkTask::of(container, operation)
+        } else {
+            self.triggered_write(container, operation)
+                .map(|write| BulkTask::Triggered(Box::new(write)))
         };
-        let task = task.and_then(|task| match partition.epks.contains(task.home().0) {
-            true => Ok(task),
-            false => Err(Error::range_gone(format!(
+        let task = task.and_then(|task| {
+            if partition.epks.contains(task.home().0) {
+                return Ok(task);
+            }
+            Err(Error::range_gone(format!(
                 "The partition key {} does not belong to the partition key range '{}': read the \
                  partition key ranges again",
                 task.home().1,
                 partition.range_id
-            ))),
+            )))
         });
-        Member { task, returns }
+        BulkMember { task, returns }
     }
 
-    async fn run_together(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
+    async fn run_together(&self, bulk: &Bulk<'_>, members: &[BulkMember]) -> Vec<Finished> {
         let entangled = !bulk.container.definition.unique_keys.is_empty()
-            || members.iter().flat_map(|member| &member.task).any(Task::concerns_others);
-        let line = |task: &Task| match task {
-            Task::Plain(step) if !entangled => step.place.item_key.clone(),
+            || members.iter().flat_map(|member| &member.task).any(BulkTask::concerns_others);
+        let line = |task: &BulkTask| match task {
+            BulkTask::Plain(step) if !entangled => step.place.item_key.clone(),
             task => keys::head(task.home().0, task.home().1),
         };
         let mut lines: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
@@ -166,7 +169,7 @@ impl Database {
     fn run_line<'a>(
         &'a self,
         bulk: &'a Bulk<'a>,
-        members: &'a [Member],
+        members: &'a [BulkMember],
         line: Vec<usize>,
     ) -> Boxed<'a, Line> {
         Box::pin(async move {
@@ -183,7 +186,7 @@ impl Database {
     }
 
     /// Stops after the first operation that fails.
-    async fn run_in_order(&self, bulk: &Bulk<'_>, members: &[Member]) -> Vec<Finished> {
+    async fn run_in_order(&self, bulk: &Bulk<'_>, members: &[BulkMember]) -> Vec<Finished> {
         let mut finished = Vec::with_capacity(members.len());
         for member in members {
             finished.push(self.run_one(bulk, member).await.0);
@@ -195,25 +198,25 @@ impl Database {
     }
 
     /// What became of an operation, and whether it was not done for want of memory.
-    async fn run_one(&self, bulk: &Bulk<'_>, member: &Member) -> (Finished, bool) {
+    async fn run_one(&self, bulk: &Bulk<'_>, member: &BulkMember) -> (Finished, bool) {
         let Bulk { context, container, memory } = bulk;
         let mut work = Work::new(context);
         work.container = Some(Arc::clone(container));
         work.held_in = Some(memory.clone());
         let result = match &member.task {
             Err(error) => Err(error.clone()),
-            Ok(Task::Plain(Step { place, what: What::Read(condition) })) => {
+            Ok(BulkTask::Plain(Step { place, what: StepAction::Read(condition) })) => {
                 self.read_place(&mut work, place, condition.as_ref())
             }
-            Ok(Task::Plain(Step { place, what: What::Write(intent) })) => {
+            Ok(BulkTask::Plain(Step { place, what: StepAction::Write(intent) })) => {
                 let written = self.write_item(&mut work, place, intent).await;
-                self.charge_if_refused(&mut work, &written);
+                self.core.charge_if_refused(&mut work, &written);
                 written
             }
-            Ok(Task::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
+            Ok(BulkTask::Triggered(write)) => self.run_triggered_write(&mut work, write).await,
         };
-        let result = result.map_err(|error| self.explain(&work, error));
-        let charge = pricing::charge(&work.usage, self.consistency(context)) + work.parts;
+        let result = result.map_err(|error| self.core.explain(&work, error));
+        let charge = pricing::charge(&work.usage, self.core.consistency(context)) + work.parts;
         let mut held = memory.reservation(memory::RESULTS);
         let result = result.and_then(|outcome| done(outcome, member.returns));
         let result = result.and_then(|done| reserved(done, memory, &mut held));
@@ -239,25 +242,25 @@ fn reserved(done: BatchDone, memory: &MemoryShare, held: &mut Reservation) -> Re
     Ok(BatchDone::Item { etag, body, change })
 }
 
-impl Task {
-    fn of(container: &Arc<Container>, operation: BatchOperation) -> Result<Task> {
+impl BulkTask {
+    fn of(container: &Arc<Container>, operation: BatchOperation) -> Result<BulkTask> {
         let BatchOperation { action, partition_key, condition, ttl_seconds, .. } = operation;
         let step = Step::of(container, partition_key.as_ref(), action, condition);
-        step.and_then(|step| step.living_for(ttl_seconds)).map(Task::Plain)
+        step.and_then(|step| step.living_for(ttl_seconds)).map(BulkTask::Plain)
     }
 
     fn home(&self) -> (&Epk, &PartitionKey) {
         match self {
-            Task::Plain(Step { place, .. }) => (&place.epk, &place.key),
-            Task::Triggered(write) => write.home(),
+            BulkTask::Plain(Step { place, .. }) => (&place.epk, &place.key),
+            BulkTask::Triggered(write) => write.home(),
         }
     }
 
     /// May it concern other items of its logical partition than the one it names?
     fn concerns_others(&self) -> bool {
         match self {
-            Task::Plain(step) => step.renames(),
-            Task::Triggered(_) => true,
+            BulkTask::Plain(step) => step.renames(),
+            BulkTask::Triggered(_) => true,
         }
     }
 }

@@ -13,7 +13,7 @@ use partita_storage::{Direction, ScanLimit, Space};
 
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::keys;
 use crate::op::{
@@ -32,23 +32,23 @@ struct Chunk {
     last_key: Option<Vec<u8>>,
 }
 
-impl Database {
+impl Items {
     pub(crate) async fn delete_partition_key(
         &self,
         work: &mut Work<'_>,
         path: &ContainerPath,
         header: Option<&PartitionKeyHeader>,
     ) -> Result<Outcome> {
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         let key = key_of_request(&container, header)?;
         let epk = container.definition.partition_key.epk(&key);
-        let partition = &container.partitions[container.partition_index(&epk)];
+        let partition = container.live(container.partition_index(&epk));
         // Once for all chunks: who began may finish.
-        self.admit_once(work, partition)?;
+        self.core.admit_once(work, partition)?;
         work.usage.reads = 1;
         let deleted = self.delete_chunks(work, &container, &key).await;
-        let charge = pricing::charge(&work.usage, self.consistency(work.context));
-        self.settle(work, partition, charge, Some((&epk, &key)));
+        let charge = pricing::charge(&work.usage, self.core.consistency(work.context));
+        self.core.charge(work, partition, charge, Some((&epk, &key)));
         deleted
     }
 
@@ -80,7 +80,7 @@ impl Database {
         let definition = &container.definition;
         let epks = definition.partition_key.range_of(&key.clone().into())?;
         let partition = &container.partitions[container.partition_index(&epks.min)];
-        let view = self.open_partition(work, partition)?;
+        let view = self.core.open_partition(work, partition)?;
         let mut range = keys::items_in(&epks);
         if let Some(after) = after {
             range.start = Bound::Excluded(after);
@@ -95,7 +95,7 @@ impl Database {
             let found = keys::parse_item(&entry.key, definition.partition_key.paths.len());
             // Another key may have the same hash.
             if let Some(item) = found.filter(|item| item.key == *key)
-                && !record.expired(definition.default_ttl, self.now_seconds())
+                && !record.expired(definition.default_ttl, self.core.now_seconds())
             {
                 ids.push(item.id);
             }

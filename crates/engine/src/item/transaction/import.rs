@@ -22,9 +22,9 @@ use super::one_read;
 use super::overlay::Overlay;
 use super::script::{NANOS_PER_MILLI, OTHER_KEY, WRITTEN_BYTES_MAX};
 use crate::catalog::{Container, Partition};
+use crate::changeset::Effects;
 use crate::context::Work;
-use crate::database::Database;
-use crate::item::committed::Effects;
+use crate::item::Items;
 use crate::item::draft::Draft;
 use crate::item::intent::Intent;
 use crate::item::key_of_request;
@@ -36,7 +36,7 @@ use crate::pricing;
 const TIME_PERCENT: u64 = 85;
 
 /// How far an import came.
-struct Progress {
+struct ImportProgress {
     view: Overlay,
     count: usize,
     /// The document that is there already.
@@ -45,10 +45,10 @@ struct Progress {
     effects: Effects,
 }
 
-impl Progress {
-    fn on(view: Overlay) -> Progress {
+impl ImportProgress {
+    fn on(view: Overlay) -> ImportProgress {
         let charge = Charge::default();
-        Progress { view, count: 0, existing: None, charge, effects: Effects::default() }
+        ImportProgress { view, count: 0, existing: None, charge, effects: Effects::default() }
     }
 
     /// Fails if there is no memory for it.
@@ -61,27 +61,29 @@ impl Progress {
     }
 }
 
-impl Database {
+impl Items {
     pub(crate) async fn import_items(
         &self,
         work: &mut Work<'_>,
         import: &Import,
     ) -> Result<Outcome> {
-        let mut container = self.item_container(work, &import.container)?.container;
+        let mut container = self.core.item_container(work, &import.container)?.container;
         let partition = target_of(&container, &import.target)?;
         if let ImportTarget::Range(_) = import.target {
             self.check_fence(partition)?;
         }
-        self.admit_once(work, partition)?;
-        self.give_way(partition.id).await;
+        self.core.admit_once(work, container.live_of(partition))?;
+        self.moves.give_way(partition.id).await;
         let before = Arc::clone(&container);
         let done = self.import_admitted(work, &mut container, import).await;
         // An import costs a look, and what its writes cost.
         work.usage = one_read();
-        let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
-        let partition = target_of(&container, &import.target);
-        let partition = partition.or_else(|_| target_of(&before, &import.target))?;
-        self.settle(work, partition, charge, None);
+        let charge = pricing::charge(&work.usage, self.core.consistency(work.context)) + work.parts;
+        let live = match target_of(&container, &import.target) {
+            Ok(partition) => container.live_of(partition),
+            Err(_) => before.live_of(target_of(&before, &import.target)?),
+        };
+        self.core.charge(work, live, charge, None);
         done
     }
 
@@ -94,10 +96,11 @@ impl Database {
     ) -> Result<Outcome> {
         for _ in 0..ATTEMPTS_MAX {
             let partition = target_of(container, &import.target)?;
-            let memory = self.settings.memory.share();
-            let view = Overlay::new(self.open_partition(work, partition)?, &memory);
+            let live = container.live_of(partition);
+            let memory = self.core.settings.memory.share();
+            let view = Overlay::new(self.core.open_partition(work, partition)?, &memory);
             let done = self.import_into(work, container, view, import)?;
-            let Progress { view, count, existing, charge, effects } = done;
+            let ImportProgress { view, count, existing, charge, effects } = done;
             work.parts = charge;
             let existing = existing.and_then(|at| import.documents.get(at).cloned());
             let outcome = Outcome::Imported { count, existing };
@@ -105,7 +108,7 @@ impl Database {
                 return Ok(outcome);
             }
             let (served, batch) = (work.served.as_mut(), view.into_batch());
-            match self.commit_items(served, partition, batch, effects).await {
+            match self.commit_items(served, live, batch, effects).await {
                 Ok(_) => {
                     if let Some(served) = work.served.as_mut() {
                         served.item_lsn = None;
@@ -114,10 +117,10 @@ impl Database {
                 }
                 // Resource ids are taken anew for the next attempt in any case.
                 Err(error @ StorageError::Conflict { .. }) => {
-                    partition.rids.note_conflict(&error);
+                    live.rids.note_conflict(&error);
                 }
                 Err(error) => {
-                    *container = self.after_move(container, error).await?;
+                    *container = self.moves.after_move(container, error).await?;
                     work.container = Some(Arc::clone(container));
                 }
             }
@@ -136,14 +139,14 @@ impl Database {
         container: &Arc<Container>,
         view: Overlay,
         import: &Import,
-    ) -> Result<Progress> {
-        let limit_nanos = self.settings.scripts.run_millis_max * NANOS_PER_MILLI;
-        let ends_nanos = self.clock.monotonic_nanos() + limit_nanos / 100 * TIME_PERCENT;
+    ) -> Result<ImportProgress> {
+        let limit_nanos = self.core.settings.scripts.run_millis_max * NANOS_PER_MILLI;
+        let ends_nanos = self.core.clock.monotonic_nanos() + limit_nanos / 100 * TIME_PERCENT;
         let partition = target_of(container, &import.target)?;
-        let mut done = Progress::on(view);
+        let mut done = ImportProgress::on(view);
         for (at, document) in import.documents.iter().enumerate() {
             // A client that is told of no progress at all would ask for ever.
-            let is_late = self.clock.monotonic_nanos() >= ends_nanos;
+            let is_late = self.core.clock.monotonic_nanos() >= ends_nanos;
             if at > 0 && (is_late || done.effects.bytes > WRITTEN_BYTES_MAX) {
                 break;
             }
@@ -164,7 +167,7 @@ impl Database {
                 prepared => prepared.map_err(|error| thrown(at, error))?,
             };
             let usage = prepared.counts.usage();
-            let charge = pricing::charge(&usage, self.consistency(work.context));
+            let charge = pricing::charge(&usage, self.core.consistency(work.context));
             match done.add(prepared, charge) {
                 // The client goes on behind what there was memory for.
                 Err(_) if at > 0 => break,
@@ -197,12 +200,13 @@ impl Database {
             ErrorKind::PartitionKeyMismatch => Error::bad_request(OTHER_KEY),
             _ => error,
         })?;
-        match partition.epks.contains(&draft.place(container).epk) {
-            true => Ok(draft),
-            false => Err(Error::key_mismatch(format!(
+        if partition.epks.contains(&draft.place(container).epk) {
+            Ok(draft)
+        } else {
+            Err(Error::key_mismatch(format!(
                 "The partition key {} does not belong to the partition key range '{}'",
                 draft.key, partition.range_id
-            ))),
+            )))
         }
     }
 
@@ -227,7 +231,8 @@ impl Database {
 
     /// A random UUID.
     fn fresh_id(&self) -> String {
-        let bits = u128::from(self.entropy.next_u64()) << 64 | u128::from(self.entropy.next_u64());
+        let bits = u128::from(self.core.entropy.next_u64()) << 64
+            | u128::from(self.core.entropy.next_u64());
         // Version 4, variant 1.
         let bits = bits & !(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
         let part = |from: u32, digits: usize| {

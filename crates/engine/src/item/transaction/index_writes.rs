@@ -57,14 +57,14 @@ impl IndexWrites {
     }
 
     /// The last write of each key.
-    pub(super) fn settled(&mut self) -> &Written {
+    pub(super) fn merged(&mut self) -> &Written {
         (self.width, self.ended) = (None, 0);
         let fresh = self.fresh.drain(..);
         self.written.extend(fresh.map(|write| ((Space::Index, write.key), write.value)));
         &self.written
     }
 
-    /// What was settled so far.
+    /// What was merged so far.
     pub(super) fn written(&self) -> &Written {
         &self.written
     }
@@ -72,7 +72,7 @@ impl IndexWrites {
     /// Adds the last write of each key to a batch.
     pub(super) fn put_into(mut self, batch: &mut Batch) {
         if !self.written.is_empty() {
-            self.settled();
+            self.merged();
             return put_all(batch, self.written);
         }
         let width = self.width.filter(|_| self.ended == self.fresh.len());
@@ -139,7 +139,7 @@ mod tests {
                 }
                 writes.end_operation();
                 if at == asked_after {
-                    prop_assert_eq!(writes.settled(), &expected);
+                    prop_assert_eq!(writes.merged(), &expected);
                 }
             }
             prop_assert_eq!(writes.is_empty(), expected.is_empty());

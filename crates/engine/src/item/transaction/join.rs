@@ -11,20 +11,20 @@ use std::task::Poll;
 /// A future on the heap.
 pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-enum Part<'a, T> {
+enum JoinPart<'a, T> {
     Waiting(Boxed<'a, T>),
     Done(T),
 }
 
 /// The outputs of all futures, in their order.
 pub(super) async fn all<T: Unpin>(futures: Vec<Boxed<'_, T>>) -> Vec<T> {
-    let mut parts: Vec<Part<'_, T>> = futures.into_iter().map(Part::Waiting).collect();
+    let mut parts: Vec<JoinPart<'_, T>> = futures.into_iter().map(JoinPart::Waiting).collect();
     poll_fn(|context| {
         let mut waiting = false;
         for part in &mut parts {
-            if let Part::Waiting(future) = part {
+            if let JoinPart::Waiting(future) = part {
                 match future.as_mut().poll(context) {
-                    Poll::Ready(output) => *part = Part::Done(output),
+                    Poll::Ready(output) => *part = JoinPart::Done(output),
                     Poll::Pending => waiting = true,
                 }
             }
@@ -33,8 +33,8 @@ pub(super) async fn all<T: Unpin>(futures: Vec<Boxed<'_, T>>) -> Vec<T> {
     })
     .await;
     let done = |part| match part {
-        Part::Done(output) => Some(output),
-        Part::Waiting(_) => None,
+        JoinPart::Done(output) => Some(output),
+        JoinPart::Waiting(_) => None,
     };
     parts.into_iter().filter_map(done).collect()
 }

@@ -22,7 +22,7 @@ mod overlay;
 mod script;
 
 pub use script::Turn;
-pub(crate) use script::{Overruns, Turns};
+pub(super) use script::Turns;
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ use partita_query::Filter;
 
 use super::draft::Draft;
 use super::intent::{Intent, Patched};
-use super::{Place, invalid_ttl, key_of_request};
+use super::{ItemPlace, invalid_ttl, key_of_request};
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::op::{
     BatchAction, BatchDone, BatchMode, BatchOperation, BatchResult, Change, Condition,
     ContainerPath, Indexing, NewItem, Outcome, Returns,
@@ -45,16 +45,16 @@ const RESULT_OVERHEAD_BYTES: usize = 160;
 
 /// An operation, understood.
 struct Step {
-    place: Place,
-    what: What,
+    place: ItemPlace,
+    what: StepAction,
 }
 
-enum What {
+enum StepAction {
     Read(Option<Condition>),
     Write(Intent),
 }
 
-impl Database {
+impl Items {
     pub(crate) async fn run_batch(
         &self,
         work: &mut Work<'_>,
@@ -62,7 +62,7 @@ impl Database {
         operations: Vec<BatchOperation>,
         mode: BatchMode,
     ) -> Result<Outcome> {
-        let container = match (self.item_container(work, path), &mode) {
+        let container = match (self.core.item_container(work, path), &mode) {
             (Ok(resolved), _) => resolved.container,
             // Clients of bulks take the sub-status of a missing owner for a stale name, and look
             // for a container that is gone again and again.
@@ -76,9 +76,10 @@ impl Database {
         let results = match mode {
             BatchMode::Atomic { partition_key } => {
                 let (key, container) = (partition_key.as_ref(), &container);
-                match runs_triggers {
-                    true => self.run_with_triggers(work, container, key, operations).await?,
-                    false => self.run_atomic(work, container, key, operations).await?,
+                if runs_triggers {
+                    self.run_with_triggers(work, container, key, operations).await?
+                } else {
+                    self.run_atomic(work, container, key, operations).await?
                 }
             }
             BatchMode::Bulk { range_id, on_error } => {
@@ -113,34 +114,36 @@ impl Step {
         let draft = |body, indexing| draft(container, key, body, indexing);
         let place = |id| {
             let key = key_of_request(container, key)?;
-            Ok::<_, Error>(Place::new(Arc::clone(container), key, id))
+            Ok::<_, Error>(ItemPlace::new(Arc::clone(container), key, id))
         };
         let (place, what) = match action {
             BatchAction::Create { body, indexing } => {
                 let draft = draft(body, indexing)?;
-                (draft.place(container), What::Write(Intent::Create(draft)))
+                (draft.place(container), StepAction::Write(Intent::Create(draft)))
             }
             BatchAction::Upsert { body, indexing } => {
                 let draft = draft(body, indexing)?;
-                (draft.place(container), What::Write(Intent::Upsert(draft, condition)))
+                (draft.place(container), StepAction::Write(Intent::Upsert(draft, condition)))
             }
             BatchAction::Replace { id, body, indexing } => match draft(body, indexing) {
                 Ok(draft) => {
-                    let place = Place::new(Arc::clone(container), draft.key.clone(), id);
-                    (place, What::Write(Intent::Replace(draft, condition)))
+                    let place = ItemPlace::new(Arc::clone(container), draft.key.clone(), id);
+                    (place, StepAction::Write(Intent::Replace(draft, condition)))
                 }
                 Err(error) if error.kind == ErrorKind::PartitionKeyMismatch => {
-                    (place(id)?, What::Write(Intent::Misfit(error)))
+                    (place(id)?, StepAction::Write(Intent::Misfit(error)))
                 }
                 Err(error) => return Err(error),
             },
             BatchAction::Patch { id, body } => {
                 let patched = patched(container, &body)?;
-                (place(id)?, What::Write(Intent::Patch(patched, condition)))
+                (place(id)?, StepAction::Write(Intent::Patch(patched, condition)))
             }
-            BatchAction::Read { id } => (place(id)?, What::Read(condition)),
+            BatchAction::Read { id } => (place(id)?, StepAction::Read(condition)),
             BatchAction::Refused(error) => return Err(error),
-            BatchAction::Delete { id } => (place(id)?, What::Write(Intent::Remove(condition))),
+            BatchAction::Delete { id } => {
+                (place(id)?, StepAction::Write(Intent::Remove(condition)))
+            }
         };
         Ok(Step { place, what })
     }
@@ -151,23 +154,24 @@ impl Step {
         check_ttl(ttl_seconds)?;
         let Some(ttl) = ttl_seconds else { return Ok(self) };
         match &mut self.what {
-            What::Write(
+            StepAction::Write(
                 Intent::Create(draft) | Intent::Upsert(draft, _) | Intent::Replace(draft, _),
             ) => draft.ttl = ttl,
-            What::Write(Intent::Patch(patched, _)) => patched.ttl = Some(ttl),
-            What::Write(Intent::Remove(_) | Intent::Misfit(_)) | What::Read(_) => {}
+            StepAction::Write(Intent::Patch(patched, _)) => patched.ttl = Some(ttl),
+            StepAction::Write(Intent::Remove(_) | Intent::Misfit(_)) | StepAction::Read(_) => {}
         }
         Ok(self)
     }
 
     /// Whether it would give an item another partition key.
     fn misfits(&self) -> bool {
-        matches!(&self.what, What::Write(Intent::Misfit(_)))
+        matches!(&self.what, StepAction::Write(Intent::Misfit(_)))
     }
 
     /// Whether it gives an item another id.
     fn renames(&self) -> bool {
-        matches!(&self.what, What::Write(Intent::Replace(draft, _)) if draft.id != self.place.id)
+        let StepAction::Write(Intent::Replace(draft, _)) = &self.what else { return false };
+        draft.id != self.place.id
     }
 }
 

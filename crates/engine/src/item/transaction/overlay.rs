@@ -111,7 +111,7 @@ impl Overlay {
         match space {
             Space::Index => {
                 let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-                index.settled();
+                index.merged();
                 Own::Index(index)
             }
             Space::Items | Space::Feed | Space::Meta => Own::Other(&self.written),
@@ -256,9 +256,10 @@ impl Snapshot for Overlay {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Record>> {
         let own = (space, Bytes::copy_from_slice(key));
         let is_own = self.own(space).get().contains_key(&own);
-        match is_own || self.is_known_absent(space, key) {
-            true => self.overlaid(&own, None),
-            false => self.overlaid(&own, self.base.get(space, key)?),
+        if is_own || self.is_known_absent(space, key) {
+            self.overlaid(&own, None)
+        } else {
+            self.overlaid(&own, self.base.get(space, key)?)
         }
     }
 

@@ -53,16 +53,17 @@ use self::ordered::Wanted;
 use self::plan::{LeafPlan, way_to_rows};
 use super::cache::ResultCache;
 use super::places::{LeafRow, Order, PlaceList, Position, SortPosition, TopLimits, TopRows};
+use super::scheduler::threads::Watch;
 use crate::catalog::{Container, Partition};
-use crate::database::QuerySettings;
+use crate::context::Supervision;
+use crate::core::Debit;
 use crate::index;
 use crate::keys;
+use crate::live::LivePartition;
 use crate::memory;
 use crate::op::{IndexUse, LeafReport, PlanHint};
 use crate::record::SeenItem;
-use crate::supervision::Supervision;
-use crate::threads::Watch;
-use crate::throughput::Debit;
+use crate::settings::QuerySettings;
 
 /// How a leaf ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,6 +84,7 @@ pub(super) type Emit<'e> = dyn FnMut(LeafRow) -> ControlFlow<()> + 'e;
 pub(super) struct Leaf<'a> {
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
+    pub(super) live: &'a LivePartition,
     pub(super) view: &'a dyn Snapshot,
     pub(super) cache: &'a ResultCache,
     /// The working memory of the query.
@@ -359,7 +361,7 @@ impl<'a> Leaf<'a> {
         };
         let cents = debit.cents(&usage);
         if cents > self.owed_cents {
-            debit.charge(self.partition, self.budget.clock, cents - self.owed_cents);
+            debit.charge(self.live, self.budget.clock, cents - self.owed_cents);
             self.owed_cents = cents;
         }
     }

@@ -60,8 +60,8 @@ pub(super) fn assert_divided(bench: &Bench) {
 /// What meters count along is what is stored.
 #[track_caller]
 fn assert_meters(bench: &Bench) {
-    for (partition, bytes) in bench.partitions().iter().zip(sizes(bench)) {
-        assert_eq!(partition.meter.bytes().unwrap_or(bytes), bytes, "{partition:?}");
+    for (meter, bytes) in bench.container().meters().zip(sizes(bench)) {
+        assert_eq!(meter.bytes().unwrap_or(bytes), bytes, "{meter:?}");
     }
 }
 

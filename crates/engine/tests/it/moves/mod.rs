@@ -10,10 +10,11 @@ mod property;
 mod triggers;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use partita_engine::{
-    EtagPattern, Maintenance, MaintenanceBudget, Migrate, Offer, OfferChange, Op, Outcome,
-    PageRequest, Partition, Scope, SplitAt,
+    Container, EtagPattern, Maintenance, MaintenanceBudget, Migrate, Offer, OfferChange, Op,
+    Outcome, PageRequest, Partition, Scope, SplitAt,
 };
 use partita_model::{Epk, Throughput, Value};
 
@@ -58,10 +59,13 @@ impl Bench {
     }
 
     /// The partitions, which cover everything once and in order.
-    pub(crate) fn partitions(&self) -> Vec<Partition> {
+    pub(crate) fn container(&self) -> Arc<Container> {
         let list = Op::ListPartitions { container: path(), known: None, incremental: false };
-        let reply = self.run(list);
-        let partitions = reply.container.unwrap().partitions.clone();
+        self.run(list).container.unwrap()
+    }
+
+    pub(crate) fn partitions(&self) -> Vec<Partition> {
+        let partitions = self.container().partitions.clone();
         assert_eq!(partitions.first().unwrap().epks.min, Epk::min());
         assert_eq!(partitions.last().unwrap().epks.max, Epk::max());
         for pair in partitions.windows(2) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use partita_engine::{
-    ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, EngineSettings, QuerySettings,
+    ChangesFrom, ChangesMode, ChangesQuery, ChangesRequest, EngineSettings, Meter, QuerySettings,
     Supervisor,
 };
 use partita_model::{ErrorKind, FixedClock};
@@ -86,7 +86,7 @@ fn supervised(bench: &Bench, text: &str, supervisor: &Arc<Counting>) -> Reply {
 pub(crate) fn consumed(bench: &Bench) -> f64 {
     let op = Op::ReadContainer { container: path(), condition: None };
     let container = bench.run(op).container.unwrap();
-    container.partitions.iter().map(|partition| partition.meter.consumed_ru()).sum()
+    container.meters().map(Meter::consumed_ru).sum()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Batches and bulks whose operations name triggers: one transaction, or one for each.
 
-use partita_engine::{BatchOperation, OnError, SplitAt, TriggerNames};
+use partita_engine::{BatchOperation, Meter, OnError, SplitAt, TriggerNames};
 use partita_model::ErrorKind;
 
 use super::triggers::{scripted_container, trigger};
@@ -22,8 +22,7 @@ fn with(operation: BatchOperation, pre: &[&str], post: &[&str]) -> BatchOperatio
 fn metered(bench: &Bench) -> f64 {
     let reply = bench.read("x", KEY);
     let container = reply.container.unwrap();
-    let partitions = container.partitions.iter();
-    partitions.map(|partition| partition.meter.consumed_ru()).sum::<f64>()
+    container.meters().map(Meter::consumed_ru).sum::<f64>()
 }
 
 #[test]

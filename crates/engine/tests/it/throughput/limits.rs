@@ -1,11 +1,11 @@
 //! How large a logical partition, and a container without a key, may become.
 
 use partita_engine::{
-    BatchMode, DatabasePath, EngineSettings, KeyRequired, Op, Outcome, PartitionSettings,
+    BatchMode, DatabasePath, EngineSettings, KeyRequired, Meter, Op, Outcome, PartitionSettings,
 };
 use partita_model::{ErrorKind, PartitionKeyHeader, Throughput};
 
-use super::{created, partitions};
+use super::{container, created};
 use crate::harness::*;
 
 /// A megabyte for each partition key.
@@ -45,7 +45,7 @@ fn a_full_logical_partition_takes_no_more_but_lets_go() {
         bench.assert_whole();
         let bench = bench.reopened();
         assert_eq!(write(&bench, "i3", "a", 40_000), Err(ErrorKind::LogicalPartitionFull));
-        let large: Vec<_> = partitions(&bench).iter().flat_map(|p| p.meter.large_keys()).collect();
+        let large: Vec<_> = container(&bench).meters().flat_map(Meter::large_keys).collect();
         assert_eq!(large.len(), 1);
         assert_eq!(large[0].key, r#"["a"]"#);
     }
@@ -89,7 +89,7 @@ fn the_limit_is_for_a_full_key_of_a_hierarchy() {
     for n in 0..300 {
         assert_eq!(write(&bench, &format!("i{n}"), "a", 10_000), Ok(()));
     }
-    assert!(partitions(&bench)[0].meter.large_keys().is_empty());
+    assert!(container(&bench).meters().all(|meter| meter.large_keys().is_empty()));
 }
 
 #[test]

@@ -3,9 +3,12 @@
 mod limits;
 mod offers;
 
+use std::sync::Arc;
+
 use partita_engine::{
-    BatchAction, BatchMode, BatchOperation, Context, Demand, EngineSettings, Indexing, OnError, Op,
-    Outcome, PageRequest, Partition, Priority, QueryRequest, Reply, Returns, Scope, TriggerNames,
+    BatchAction, BatchMode, BatchOperation, Container, Context, Demand, EngineSettings, Indexing,
+    Meter, OnError, Op, Outcome, PageRequest, Priority, QueryRequest, Reply, Returns, Scope,
+    TriggerNames,
 };
 use partita_model::{Clock, ErrorKind, PartitionKeyHeader};
 
@@ -16,9 +19,9 @@ fn bench() -> Bench {
     Bench::with_settings(EngineSettings::default())
 }
 
-fn partitions(bench: &Bench) -> Vec<Partition> {
+fn container(bench: &Bench) -> Arc<Container> {
     let op = Op::ReadContainer { container: path(), condition: None };
-    bench.run(op).container.unwrap().partitions.clone()
+    bench.run(op).container.unwrap()
 }
 
 /// How long a refused request is told to wait; None: it was served.
@@ -40,7 +43,7 @@ fn query(bench: &Bench, text: &str) -> Reply {
 
 /// For each partition, in their order, a key that belongs to it.
 fn keys_of(bench: &Bench) -> Vec<String> {
-    let mut keys = vec![None; partitions(bench).len()];
+    let mut keys = vec![None; container(bench).partitions.len()];
     for n in 0..1_000 {
         let reply = bench.read("nothing", &format!(r#"["k{n}"]"#));
         let at = reply.served.unwrap().range_id as usize;
@@ -120,7 +123,7 @@ fn one_hot_partition_is_throttled_and_the_cold_ones_are_not() {
         }
     }
     assert!(refused[2] > 8_000, "{refused:?}");
-    let throttled: Vec<u64> = partitions(&bench).iter().map(|p| p.meter.throttled()).collect();
+    let throttled: Vec<u64> = container(&bench).meters().map(Meter::throttled).collect();
     assert_eq!(throttled, refused);
     refused.remove(2);
     assert_eq!(refused, [0; 4]);
@@ -192,14 +195,14 @@ fn the_charges_of_partitions_add_up_to_those_of_replies() {
             let mode = mode.clone();
             note(bench.run(Op::Batch { container: path(), operations, mode })).result.unwrap();
         }
-        let range_id = partitions(&bench)[0].range_id.to_string();
+        let range_id = container(&bench).partitions[0].range_id.to_string();
         let mode = BatchMode::Bulk { range_id, on_error: OnError::Continue };
         let operations = (0..20).map(|n| created(&format!("c{n}"), &format!("k{n}"))).collect();
         note(bench.run(Op::Batch { container: path(), operations, mode })).result.unwrap();
         note(bench.run(Op::DeletePartitionKey { container: path(), partition_key: Some(key) }))
             .result
             .unwrap();
-        let metered: f64 = partitions(&bench).iter().map(|p| p.meter.consumed_ru()).sum();
+        let metered: f64 = container(&bench).meters().map(Meter::consumed_ru).sum();
         assert!((metered - told).abs() < 0.001, "{metered} in partitions, {told} in replies");
     }
 }
@@ -233,7 +236,7 @@ fn every_operation_of_a_bulk_has_its_own_refusal_and_all_wait_alike() {
     let bench = bench();
     bench.make_container(400, KEY_PK);
     exhaust(&bench, "a");
-    let range_id = partitions(&bench)[0].range_id.to_string();
+    let range_id = container(&bench).partitions[0].range_id.to_string();
     let mode = BatchMode::Bulk { range_id, on_error: OnError::Continue };
     let operations = (0..5).map(|n| created(&format!("c{n}"), "a")).collect();
     let reply = bench.run(Op::Batch { container: path(), operations, mode });
@@ -319,11 +322,12 @@ fn hot_logical_partitions_are_found() {
         bench.read("nothing", r#"["hot"]"#);
     }
     let now = bench.clock.monotonic_nanos();
-    let partitions = partitions(&bench);
-    let hottest = partitions.iter().flat_map(|p| p.meter.hot_keys(now, 1));
+    let container = container(&bench);
+    let hottest = container.meters().flat_map(|meter| meter.hot_keys(now, 1));
     let hottest = hottest.max_by(|a, b| a.ru.total_cmp(&b.ru)).unwrap();
     assert_eq!(hottest.key, r#"["hot"]"#);
     assert!((2_000.0..=3_600.0).contains(&hottest.ru), "{}", hottest.ru);
-    let home = partitions.iter().find(|p| p.epks.contains(&hottest.epk)).unwrap();
-    assert!(home.meter.hot_keys(now, 100).contains(&hottest));
+    let mut served = container.partitions.iter().zip(container.meters());
+    let (_, home) = served.find(|(home, _)| home.epks.contains(&hottest.epk)).unwrap();
+    assert!(home.hot_keys(now, 100).contains(&hottest));
 }

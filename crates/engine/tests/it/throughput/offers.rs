@@ -102,7 +102,7 @@ fn throughput_that_nobody_asked_for_is_shown_and_limits_nothing() {
     for n in 0..200 {
         assert_eq!(told(&bench.upsert(&format!(r#"{{"id":"i{n}","pk":"a"}}"#), None)), None);
     }
-    assert_eq!(container.partitions[0].meter.throttled(), 0);
+    assert_eq!(container.meters().next().unwrap().throttled(), 0);
 
     let bench = bench.reopened();
     let again = offer(&bench);
@@ -222,7 +222,7 @@ fn throughput_that_nobody_asked_for_limits_where_that_is_chosen() {
     let bench = with_default(DefaultThroughput::Enforced);
     make_database(&bench, None);
     let container = make_container(&bench, "c", None, KEY_PK);
-    assert_eq!(container.partitions[0].meter.provisioned_ru(), Some(400.0));
+    assert_eq!(container.meters().next().unwrap().provisioned_ru(), Some(400.0));
     exhaust(&bench, "a");
     let bench = bench.reopened();
     assert_eq!(offer(&bench).throughput, Throughput::Manual(400));
@@ -238,7 +238,7 @@ fn a_container_without_throughput_is_serverless_where_that_is_chosen() {
     for n in 0..2_000 {
         assert_eq!(told(&bench.upsert(&format!(r#"{{"id":"i{n}","pk":"a"}}"#), None)), None);
     }
-    let meter = &container.partitions[0].meter;
+    let meter = container.meters().next().unwrap();
     assert!(meter.consumed_ru() > 10_000.0);
     assert_eq!((meter.provisioned_ru(), meter.throttled()), (None, 0));
 }
@@ -270,7 +270,7 @@ fn containers_share_the_throughput_of_their_database() {
     assert!((0.95..=1.05).contains(&(got / 12_000.0)), "{got}");
     let own = make_container(&bench, "own", Some(Throughput::Manual(400)), KEY_PK);
     assert_eq!(told(&read_in(&bench, "own")), None, "it has its own");
-    assert_eq!(own.partitions[0].meter.provisioned_ru(), Some(400.0));
+    assert_eq!(own.meters().next().unwrap().provisioned_ru(), Some(400.0));
 }
 
 #[test]
@@ -279,10 +279,10 @@ fn a_large_shared_throughput_is_cut_into_slots() {
     make_database(&bench, Some(Throughput::Manual(25_000)));
     let shared = make_container(&bench, "c1", None, KEY_PK);
     let slot = 25_000.0 / 3.0;
-    let provisioned = shared.partitions[0].meter.provisioned_ru().unwrap();
+    let provisioned = shared.meters().next().unwrap().provisioned_ru().unwrap();
     assert!((provisioned - slot).abs() < 0.01, "{provisioned}");
     replace(&bench, Throughput::Manual(5_000), None).unwrap();
-    assert_eq!(shared.partitions[0].meter.provisioned_ru(), Some(5_000.0));
+    assert_eq!(shared.meters().next().unwrap().provisioned_ru(), Some(5_000.0));
 }
 
 #[test]

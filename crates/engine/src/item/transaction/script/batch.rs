@@ -21,7 +21,7 @@ use super::trigger::{Triggers, Write, document_of, home_of_document};
 use super::{Home, NANOS_PER_MILLI};
 use crate::catalog::Container;
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::item::transaction::atomic::{OTHER_KEY, too_large};
 use crate::item::transaction::{check_ttl, done, left_undone, patched, size};
@@ -31,20 +31,20 @@ use crate::op::{
 use crate::script_runtime::WriteKind;
 
 /// An operation of a batch.
-struct Member {
-    what: Result<What>,
+struct ScriptedMember {
+    what: Result<ScriptedAction>,
     runs_triggers: bool,
     returns: Returns,
 }
 
-enum What {
+enum ScriptedAction {
     Read(String, Option<Condition>),
     Write(Box<Write>, Triggers),
 }
 
 /// How far a batch came.
 #[derive(Default)]
-struct Progress {
+struct BatchProgress {
     done: Vec<BatchDone>,
     /// What each of them cost.
     charges: Vec<Charge>,
@@ -68,7 +68,7 @@ impl TriggeredWrite {
     }
 }
 
-impl Database {
+impl Items {
     /// Runs a transactional batch whose operations name triggers.
     pub(in crate::item::transaction) async fn run_with_triggers(
         &self,
@@ -77,16 +77,16 @@ impl Database {
         header: Option<&PartitionKeyHeader>,
         operations: Vec<BatchOperation>,
     ) -> Result<Vec<BatchResult>> {
-        self.script_runtime(ScriptKind::Trigger)?;
+        self.core.script_runtime(ScriptKind::Trigger)?;
         let key = key_of_request(container, header)?;
         let mut home = Home::new(Arc::clone(container), key);
-        let members: Vec<Member> =
+        let members: Vec<ScriptedMember> =
             operations.into_iter().map(|operation| self.member(&home, operation)).collect();
-        let mut progress = Progress::default();
+        let mut progress = BatchProgress::default();
         let ran = self
             .transact(work, &mut home, |host, log| {
                 // Another commit may have been faster than the last attempt.
-                progress = Progress::default();
+                progress = BatchProgress::default();
                 self.run_scripted_members(host, log, &members, &mut progress)
             })
             .await;
@@ -96,13 +96,17 @@ impl Database {
         }
     }
 
-    fn member(&self, home: &Home, operation: BatchOperation) -> Member {
+    fn member(&self, home: &Home, operation: BatchOperation) -> ScriptedMember {
         let returns = operation.returns;
         let runs_triggers = !operation.triggers.is_empty();
-        Member { what: self.what(home, operation).map_err(of_batch), runs_triggers, returns }
+        ScriptedMember {
+            what: self.what(home, operation).map_err(of_batch),
+            runs_triggers,
+            returns,
+        }
     }
 
-    fn what(&self, home: &Home, operation: BatchOperation) -> Result<What> {
+    fn what(&self, home: &Home, operation: BatchOperation) -> Result<ScriptedAction> {
         if let Some(header) = &operation.partition_key {
             let key = key_of_request(&home.container, Some(header))?;
             // The EPK is compared, not the key: 0 and -0 are equal and have different places.
@@ -112,11 +116,11 @@ impl Database {
         }
         let names = operation.triggers.clone();
         if let (BatchAction::Read { id }, true) = (&operation.action, names.is_empty()) {
-            return Ok(What::Read(id.clone(), operation.condition));
+            return Ok(ScriptedAction::Read(id.clone(), operation.condition));
         }
         let write = write_of(&home.container, operation)?;
         let triggers = self.triggers(&home.container, &names, write.kind)?;
-        Ok(What::Write(Box::new(write), triggers))
+        Ok(ScriptedAction::Write(Box::new(write), triggers))
     }
 
     /// Runs all operations, up to the first that fails.
@@ -124,8 +128,8 @@ impl Database {
         &self,
         host: &mut Host<'_>,
         log: &mut Option<String>,
-        members: &[Member],
-        progress: &mut Progress,
+        members: &[ScriptedMember],
+        progress: &mut BatchProgress,
     ) -> Result<()> {
         let mut bytes = 0;
         for member in members {
@@ -145,12 +149,12 @@ impl Database {
         &self,
         host: &mut Host<'_>,
         log: &mut Option<String>,
-        member: &Member,
+        member: &ScriptedMember,
     ) -> Result<BatchDone> {
         let outcome = match member.what.as_ref().map_err(Error::clone)? {
-            What::Read(id, condition) => host.look(id, condition.as_ref()),
-            What::Write(..) if member.runs_triggers && host.is_late() => Err(self.late()),
-            What::Write(write, triggers) => {
+            ScriptedAction::Read(id, condition) => host.look(id, condition.as_ref()),
+            ScriptedAction::Write(..) if member.runs_triggers && host.is_late() => Err(self.late()),
+            ScriptedAction::Write(write, triggers) => {
                 self.run_write(host, log, write, triggers).map_err(of_batch)
             }
         };
@@ -163,7 +167,7 @@ impl Database {
         container: &Arc<Container>,
         operation: BatchOperation,
     ) -> Result<TriggeredWrite> {
-        self.script_runtime(ScriptKind::Trigger)?;
+        self.core.script_runtime(ScriptKind::Trigger)?;
         let (names, header) = (operation.triggers.clone(), operation.partition_key.clone());
         let write = write_of(container, operation)?;
         let triggers = self.triggers(container, &names, write.kind)?;
@@ -173,8 +177,8 @@ impl Database {
             }
             _ => Home::new(Arc::clone(container), key_of_request(container, header.as_ref())?),
         };
-        let limit_nanos = self.settings.scripts.run_millis_max * NANOS_PER_MILLI;
-        let ends_nanos = self.clock.monotonic_nanos().saturating_add(limit_nanos);
+        let limit_nanos = self.core.settings.scripts.run_millis_max * NANOS_PER_MILLI;
+        let ends_nanos = self.core.clock.monotonic_nanos().saturating_add(limit_nanos);
         Ok(TriggeredWrite { home, write, triggers, ends_nanos })
     }
 
@@ -184,7 +188,7 @@ impl Database {
         work: &mut Work<'_>,
         TriggeredWrite { home, write, triggers, ends_nanos }: &TriggeredWrite,
     ) -> Result<Outcome> {
-        if self.clock.monotonic_nanos() >= *ends_nanos {
+        if self.core.clock.monotonic_nanos() >= *ends_nanos {
             return Err(self.late());
         }
         let mut home = home.clone();
@@ -202,12 +206,12 @@ impl Database {
         Error::timeout(format!(
             "The triggers of the operations before this one took the {} ms that scripts of one \
              request may run: name triggers for fewer operations at once.",
-            self.settings.scripts.run_millis_max
+            self.core.settings.scripts.run_millis_max
         ))
     }
 }
 
-impl Progress {
+impl BatchProgress {
     /// A result for each operation. They add up to all that the transaction paid.
     fn into_results(self, count: usize, error: Option<Error>, paid: Charge) -> Vec<BatchResult> {
         let Some(error) = error else {

@@ -12,15 +12,15 @@ use partita_storage::{Snapshot, Space};
 
 use super::{Changed, Home, NANOS_PER_MILLI, Written};
 use crate::catalog::Container;
+use crate::changeset::Effects;
 use crate::context::{Context, Work};
-use crate::database::Database;
-use crate::item::committed::Effects;
+use crate::item::Items;
 use crate::item::draft::Draft;
 use crate::item::intent::{Intent, Patched};
 use crate::item::read::version;
 use crate::item::transaction::one_read;
 use crate::item::transaction::overlay::Overlay;
-use crate::item::{Place, check_match, not_found};
+use crate::item::{ItemPlace, check_match, not_found};
 use crate::keys;
 use crate::op::{
     Change, Condition, EtagPattern, ItemBody, NewItem, Outcome, PageRequest, QueryRequest, Scope,
@@ -41,7 +41,7 @@ pub(in crate::item::transaction) const WRITTEN_BYTES_MAX: u64 = 64 << 20;
 
 /// A transaction under way.
 pub(super) struct Host<'a> {
-    database: &'a Database,
+    items: &'a Items,
     home: &'a Home,
     work: Work<'a>,
     view: Arc<Overlay>,
@@ -55,24 +55,24 @@ pub(super) struct Host<'a> {
 
 impl<'a> Host<'a> {
     pub(super) fn new(
-        database: &'a Database,
+        items: &'a Items,
         context: &'a Context,
         home: &'a Home,
         view: Box<dyn Snapshot>,
     ) -> Result<Host<'a>> {
-        let memory = database.settings.memory.share();
+        let memory = items.core.settings.memory.share();
         let mut view = Overlay::new(view, &memory);
         let head = view.begin_at(&home.epk, &home.key)?.map(|record| record.lsn);
         view.saw(Space::Meta, keys::head(&home.epk, &home.key), head);
         let mut work = Work::new(context);
         work.admitted.push(home.partition().id);
-        let limit_nanos = database.settings.scripts.run_millis_max * NANOS_PER_MILLI;
+        let limit_nanos = items.core.settings.scripts.run_millis_max * NANOS_PER_MILLI;
         Ok(Host {
-            database,
+            items,
             home,
             work,
             view: Arc::new(view),
-            ends_nanos: database.clock.monotonic_nanos().saturating_add(limit_nanos),
+            ends_nanos: items.core.clock.monotonic_nanos().saturating_add(limit_nanos),
             charge: Charge::default(),
             effects: Effects::default(),
             failure: None,
@@ -96,11 +96,11 @@ impl<'a> Host<'a> {
     }
 
     /// Writes or deletes an item.
-    pub(super) fn apply(&mut self, place: &Place, intent: &Intent) -> Result<Outcome> {
-        let (database, view) = (self.database, Arc::clone(&self.view));
-        let prepared = database.prepare(&mut self.work, &*view, place, intent, &mut None)?;
+    pub(super) fn apply(&mut self, place: &ItemPlace, intent: &Intent) -> Result<Outcome> {
+        let (items, view) = (self.items, Arc::clone(&self.view));
+        let prepared = items.prepare(&mut self.work, &*view, place, intent, &mut None)?;
         let effects = self.effects.and(prepared.effects);
-        database.check_quota(place.home(), view.base(), effects.grown)?;
+        items.core.check_quota(place, view.base(), effects.grown)?;
         if effects.bytes > WRITTEN_BYTES_MAX {
             return Err(Error::too_large(format!(
                 "Request size is too large: the script writes more than {WRITTEN_BYTES_MAX} bytes \
@@ -117,7 +117,7 @@ impl<'a> Host<'a> {
     /// Reads an item as a client would.
     pub(super) fn look(&mut self, id: &str, condition: Option<&Condition>) -> Result<Outcome> {
         let place = self.place(id.to_owned());
-        let current = self.database.current(&mut self.work, &*self.view, &place)?;
+        let current = self.items.current(&mut self.work, &*self.view, &place)?;
         let mut usage = one_read();
         let read = version(current, &place.id, condition, &mut usage);
         self.pay(&usage);
@@ -131,7 +131,7 @@ impl<'a> Host<'a> {
 
     /// Has the transaction had all of its time?
     pub(super) fn is_late(&self) -> bool {
-        self.database.clock.monotonic_nanos() >= self.ends_nanos
+        self.items.core.clock.monotonic_nanos() >= self.ends_nanos
     }
 
     /// What a patch makes of an item.
@@ -142,7 +142,7 @@ impl<'a> Host<'a> {
         condition: Option<&Condition>,
     ) -> Result<Draft> {
         let place = self.place(id.to_owned());
-        let current = self.database.current(&mut self.work, &*self.view, &place)?;
+        let current = self.items.current(&mut self.work, &*self.view, &place)?;
         let live = current.filter(|current| current.live);
         let record = live.map(|current| current.record).ok_or_else(|| not_found(id))?;
         check_match(condition, &record)?;
@@ -154,19 +154,20 @@ impl<'a> Host<'a> {
         let item = NewItem { partition_key: Some(self.home.header()), ..item };
         let draft = Draft::of(&self.home.container, &item)?;
         // The EPK is compared, not the key: 0 and -0 are equal and have different places.
-        match draft.place(&self.home.container).epk == self.home.epk {
-            true => Ok(draft),
-            false => Err(Error::key_mismatch(OTHER_KEY)),
+        if draft.place(&self.home.container).epk == self.home.epk {
+            Ok(draft)
+        } else {
+            Err(Error::key_mismatch(OTHER_KEY))
         }
     }
 
     /// The place of an id in this logical partition.
-    pub(super) fn place(&self, id: String) -> Place {
-        Place::new(Arc::clone(&self.home.container), self.home.key.clone(), id)
+    pub(super) fn place(&self, id: String) -> ItemPlace {
+        ItemPlace::new(Arc::clone(&self.home.container), self.home.key.clone(), id)
     }
 
     /// The item that a script names.
-    fn addressed(&self, link: HostLink<'_>) -> Result<Place> {
+    fn addressed(&self, link: HostLink<'_>) -> Result<ItemPlace> {
         let text = match link {
             HostLink::Name(id) => return Ok(self.place(id.to_owned())),
             HostLink::Rid(rid) => rid,
@@ -224,7 +225,7 @@ impl<'a> Host<'a> {
     ) -> Result<Option<HostItem>> {
         let place = self.addressed(link)?;
         let condition = if_none_match.map(|etag| Condition::NoneMatch(pattern(etag)));
-        let current = self.database.current(&mut self.work, &*self.view, &place)?;
+        let current = self.items.current(&mut self.work, &*self.view, &place)?;
         let mut usage = one_read();
         let read = version(current, &place.id, condition.as_ref(), &mut usage);
         self.pay(&usage);
@@ -252,8 +253,13 @@ impl<'a> Host<'a> {
         let inside = self.inside();
         self.work.usage = Usage::default();
         let container = self.container();
-        let found =
-            self.database.query_container(&mut self.work, container, &request, Some(&inside), None);
+        let found = self.items.queries.query_container(
+            &mut self.work,
+            container,
+            &request,
+            Some(&inside),
+            None,
+        );
         let usage = std::mem::take(&mut self.work.usage);
         self.pay(&usage);
         match found? {
@@ -267,14 +273,14 @@ impl<'a> Host<'a> {
         let (inside, key) = (self.inside(), self.home.header());
         let container = Arc::clone(self.container());
         let (rows, continuation, usage) =
-            self.database.list_logical(&mut self.work, &container, key, page, &inside)?;
+            self.items.list_logical(&mut self.work, &container, key, page, &inside)?;
         self.pay(&usage);
         Ok(HostPage { rows, continuation })
     }
 
     /// What a query of this transaction sees, and the time that it has.
     fn inside(&self) -> Inside {
-        let now = self.database.clock.monotonic_nanos();
+        let now = self.items.core.clock.monotonic_nanos();
         Inside {
             view: Arc::clone(&self.view) as Arc<dyn Snapshot>,
             memory: self.memory.clone(),
@@ -283,7 +289,7 @@ impl<'a> Host<'a> {
     }
 
     fn pay(&mut self, usage: &Usage) {
-        let consistency = self.database.consistency(self.work.context);
+        let consistency = self.items.core.consistency(self.work.context);
         self.charge = self.charge + pricing::charge(usage, consistency);
     }
 

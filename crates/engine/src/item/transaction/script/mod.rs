@@ -12,8 +12,6 @@
 //! (`turns.rs`). That is a matter of speed only: nothing relies on it.
 
 mod batch;
-mod blocking;
-mod functions;
 mod host;
 mod procedure;
 mod trigger;
@@ -25,20 +23,19 @@ use partita_model::{Charge, Epk, Error, PartitionKey, PartitionKeyHeader, Result
 use partita_storage::StorageError;
 
 pub(super) use batch::TriggeredWrite;
-pub(crate) use blocking::Overruns;
 pub use turns::Turn;
-pub(crate) use turns::Turns;
+pub(crate) use turns::{Line, Turns};
 
 use self::host::Host;
 pub(super) use self::host::{OTHER_KEY, WRITTEN_BYTES_MAX};
 use super::one_read;
-use crate::access;
 use crate::catalog::{Container, Partition};
-use crate::context::{Context, Work};
-use crate::database::Database;
-use crate::item::committed::Effects;
+use crate::changeset::Effects;
+use crate::context::Work;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::item::write::ATTEMPTS_MAX;
+use crate::live::LivePartition;
 use crate::op::{BatchMode, Op};
 use crate::pricing;
 use crate::script_runtime::{Script, ScriptCall, ScriptEnd, ScriptRole};
@@ -62,12 +59,16 @@ impl Home {
         &self.container.partitions[self.container.partition_index(&self.epk)]
     }
 
+    fn live(&self) -> &Arc<LivePartition> {
+        self.container.live(self.container.partition_index(&self.epk))
+    }
+
     fn header(&self) -> PartitionKeyHeader {
         self.key.clone().into()
     }
 }
 
-impl Database {
+impl Items {
     /// Runs a transaction until it is committed, or fails. `run` is called again on a newer view if
     /// another commit was faster; `home` is then where the logical partition is.
     async fn transact<T: Send>(
@@ -76,13 +77,13 @@ impl Database {
         home: &mut Home,
         run: impl FnMut(&mut Host<'_>, &mut Option<String>) -> Result<T> + Send,
     ) -> Result<T> {
-        self.admit_once(work, home.partition())?;
-        self.give_way(home.partition().id).await;
+        self.core.admit_once(work, home.live())?;
+        self.moves.give_way(home.live().id).await;
         let done = self.transact_admitted(work, home, run).await;
         // A run costs a look, and what its operations cost.
         work.usage = one_read();
-        let charge = pricing::charge(&work.usage, self.consistency(work.context)) + work.parts;
-        self.settle(work, home.partition(), charge, Some((&home.epk, &home.key)));
+        let charge = pricing::charge(&work.usage, self.core.consistency(work.context)) + work.parts;
+        self.core.charge(work, home.live(), charge, Some((&home.epk, &home.key)));
         done
     }
 
@@ -92,11 +93,11 @@ impl Database {
         home: &mut Home,
         mut run: impl FnMut(&mut Host<'_>, &mut Option<String>) -> Result<T> + Send,
     ) -> Result<T> {
-        let started_nanos = self.clock.monotonic_nanos();
-        let limit_nanos = self.settings.scripts.run_millis_max * NANOS_PER_MILLI;
+        let started_nanos = self.core.clock.monotonic_nanos();
+        let limit_nanos = self.core.settings.scripts.run_millis_max * NANOS_PER_MILLI;
         for _ in 0..ATTEMPTS_MAX {
-            let view = self.open_partition(work, home.partition())?;
-            if !self.catalog.has_policy_of(&home.container) {
+            let view = self.core.open_partition(work, home.partition())?;
+            if !self.core.catalog.has_policy_of(&home.container) {
                 home.container = self.renewed_container(work, &home.container)?;
                 continue;
             }
@@ -107,18 +108,18 @@ impl Database {
             let (value, written) = (written.failure.map_or(ran, Err)?, written.changes);
             let Some(written) = written else { return Ok(value) };
             let (served, Changed { batch, effects }) = (work.served.as_mut(), written);
-            match self.commit_items(served, home.partition(), batch, effects).await {
+            match self.commit_items(served, home.live(), batch, effects).await {
                 Ok(_) => return Ok(value),
                 Err(error @ StorageError::Conflict { .. }) => {
                     // A run that begins anew takes other resource ids, from whoever gives them out.
-                    home.partition().rids.note_conflict(&error);
+                    home.live().rids.note_conflict(&error);
                 }
                 Err(error) => {
-                    home.container = self.after_move(&home.container, error).await?;
+                    home.container = self.moves.after_move(&home.container, error).await?;
                     work.container = Some(Arc::clone(&home.container));
                 }
             }
-            if self.clock.monotonic_nanos().saturating_sub(started_nanos) >= limit_nanos {
+            if self.core.clock.monotonic_nanos().saturating_sub(started_nanos) >= limit_nanos {
                 break;
             }
         }
@@ -130,7 +131,7 @@ impl Database {
 
     /// The container with the policies that it has now.
     fn renewed_container(&self, work: &mut Work<'_>, known: &Container) -> Result<Arc<Container>> {
-        let container = self.container_by_rid(known.rid).ok_or_else(|| {
+        let container = self.core.container_by_rid(known.rid).ok_or_else(|| {
             Error::retry_with("The container was changed while the request was served: retry")
         })?;
         work.container = Some(Arc::clone(&container));
@@ -151,16 +152,16 @@ impl Database {
             script,
             role,
             logs,
-            millis_max: self.settings.scripts.run_millis_max,
+            millis_max: self.core.settings.scripts.run_millis_max,
             self_link: &container.self_link(),
             alt_link: &container.alt_link(),
         };
-        if self.settings.scripts.blocks {
-            self.overruns.check(script, self.clock.unix_millis())?;
+        if self.core.settings.scripts.blocks {
+            self.overruns.check(script, self.core.clock.unix_millis())?;
         }
-        let ScriptEnd { result, log: logged } = self.script_runtime(kind)?.run(&call, host);
-        if self.settings.scripts.blocks {
-            self.overruns.note(script, &result, self.clock.unix_millis());
+        let ScriptEnd { result, log: logged } = self.core.script_runtime(kind)?.run(&call, host);
+        if self.core.settings.scripts.blocks {
+            self.overruns.note(script, &result, self.core.clock.unix_millis());
         }
         if logs {
             *log = Some(logged);
@@ -168,10 +169,8 @@ impl Database {
         result
     }
 
-    /// Waits until it is an operation's turn on its logical partition. An operation that runs no
-    /// script has no turn to wait for. One that will be refused does not stand in line either: it
-    /// is for those who may see what is going on there.
-    pub async fn turn(&self, op: &Op, context: &Context) -> Result<Option<Turn>> {
+    /// The line that an operation stands in which runs a script: that of its logical partition.
+    pub(crate) fn line_of(&self, op: &Op) -> Option<Line> {
         let home = match op {
             Op::ExecuteProcedure(call) => {
                 self.home_of(&call.container, call.partition_key.as_ref())
@@ -185,22 +184,21 @@ impl Database {
                 | Op::DeleteItem { path, .. } => {
                     self.home_of(&path.container, path.partition_key.as_ref())
                 }
-                _ => return Ok(None),
+                _ => return None,
             },
             Op::Batch { container, operations, mode: BatchMode::Atomic { partition_key } }
                 if operations.iter().any(|operation| !operation.triggers.is_empty()) =>
             {
                 self.home_of(container, partition_key.as_ref())
             }
-            _ => return Ok(None),
+            _ => return None,
         };
-        match home {
-            Ok(home) if access::check(self, context, op).is_ok() => {
-                let line = (home.container.rid, home.epk);
-                Ok(Some(self.turns.wait(line, &*self.clock).await?))
-            }
-            Ok(_) | Err(_) => Ok(None),
-        }
+        home.ok().map(|home| (home.container.rid, home.epk))
+    }
+
+    /// Waits in a line.
+    pub(crate) async fn wait_in(&self, line: Line) -> Result<Turn> {
+        self.turns.wait(line, &*self.core.clock).await
     }
 
     fn home_of(
@@ -208,7 +206,7 @@ impl Database {
         path: &crate::op::ContainerPath,
         header: Option<&PartitionKeyHeader>,
     ) -> Result<Home> {
-        let container = self.catalog.current().parent_container(path)?.container;
+        let container = self.core.catalog.current().parent_container(path)?.container;
         let key = key_of_request(&container, header)?;
         Ok(Home::new(container, key))
     }

@@ -5,24 +5,25 @@ use partita_model::{Result, ScriptKind};
 use super::Home;
 use crate::access;
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::item::key_of_request;
 use crate::op::{Outcome, ProcedureCall};
 use crate::script_runtime::{Script, ScriptRole};
 
-impl Database {
+impl Items {
     pub(crate) async fn execute_procedure(
         &self,
         work: &mut Work<'_>,
         call: ProcedureCall,
     ) -> Result<Outcome> {
-        self.script_runtime(ScriptKind::Procedure)?;
-        let resolved = self.item_container(work, &call.container)?;
+        self.core.script_runtime(ScriptKind::Procedure)?;
+        let resolved = self.core.item_container(work, &call.container)?;
         let kind = ScriptKind::Procedure;
         let script = match system_procedure(&call.procedure) {
             Some(script) => script,
             None => {
-                let stored = self.catalog.current().script(&resolved, kind, &call.procedure)?;
+                let stored =
+                    self.core.catalog.current().script(&resolved, kind, &call.procedure)?;
                 access::check_script(&work.context.access, stored.rid)?;
                 stored.to_script()
             }
@@ -62,14 +63,16 @@ mod tests {
     use partita_storage::MemoryStore;
 
     use super::*;
+    use crate::access::{Access, Grant};
     use crate::block_on;
-    use crate::context::{Access, Context, Grant};
-    use crate::database::EngineSettings;
+    use crate::context::Context;
+    use crate::database::Database;
     use crate::op::{
         ContainerPath, DatabasePath, KeyRequired, Op, PermissionOp, ScriptOp, ScriptPath, UserOp,
         UserPath,
     };
     use crate::script_runtime::{ScriptCall, ScriptEnd, ScriptHost, ScriptRuntime};
+    use crate::settings::EngineSettings;
 
     /// Every procedure answers with its own text.
     struct Echo;
@@ -149,9 +152,9 @@ mod tests {
         };
         let run = || {
             let mut work = Work::new(&context);
-            block_on(database.execute_procedure(&mut work, call.clone()))
+            block_on(database.items.execute_procedure(&mut work, call.clone()))
         };
-        let checked = access::check(&database, &context, &Op::ExecuteProcedure(call.clone()));
+        let checked = database.check_allowed(&context, &Op::ExecuteProcedure(call.clone()));
         checked.unwrap();
         let Ok(Outcome::ProcedureAnswer { answer: Some(answer) }) = run() else { panic!() };
         assert_eq!(answer, "1");

@@ -14,10 +14,10 @@ use super::Home;
 use super::host::Host;
 use crate::catalog::{AddressedBy, Container, StoredScript, TriggerMoment};
 use crate::context::Work;
-use crate::database::Database;
+use crate::item::Items;
 use crate::item::draft::{Draft, too_large};
 use crate::item::intent::{Intent, Patched};
-use crate::item::{Place, key_of_request};
+use crate::item::{ItemPlace, key_of_request};
 use crate::op::{
     Condition, ContainerPath, Indexing, ItemBody, ItemPath, NewItem, Op, Outcome, TriggerNames,
 };
@@ -44,14 +44,14 @@ pub(super) struct Triggers {
     post: Option<Script>,
 }
 
-impl Database {
+impl Items {
     pub(crate) async fn write_with_triggers(
         &self,
         work: &mut Work<'_>,
         op: Op,
         names: &TriggerNames,
     ) -> Result<Outcome> {
-        self.script_runtime(ScriptKind::Trigger)?;
+        self.core.script_runtime(ScriptKind::Trigger)?;
         let (mut home, write) = self.triggering_write(work, op)?;
         let triggers = self.triggers(&home.container, names, write.kind)?;
         let outcome = self
@@ -76,7 +76,7 @@ impl Database {
                     Some(_) => self.home_of_item(work, &path)?,
                     None => {
                         // Clients that send no key mean the one in the document.
-                        let container = self.item_container(work, &path.container)?.container;
+                        let container = self.core.item_container(work, &path.container)?.container;
                         (home_of_document(container, &document_of(&item.body)?, None)?, path.id)
                     }
                 };
@@ -116,7 +116,7 @@ impl Database {
         item: NewItem,
         (kind, condition): (WriteKind, Option<Condition>),
     ) -> Result<(Home, Write)> {
-        let container = self.item_container(work, path)?.container;
+        let container = self.core.item_container(work, path)?.container;
         let document = document_of(&item.body)?;
         let home = home_of_document(container, &document, item.partition_key.as_ref())?;
         let (document, indexing) = (Some(document), item.indexing);
@@ -126,13 +126,13 @@ impl Database {
 
     /// The logical partition and id of an item that is addressed by id or by resource id.
     fn home_of_item(&self, work: &mut Work<'_>, path: &ItemPath) -> Result<(Home, String)> {
-        let resolved = self.item_container(work, &path.container)?;
+        let resolved = self.core.item_container(work, &path.container)?;
         if resolved.by == AddressedBy::Name {
             let key = key_of_request(&resolved.container, path.partition_key.as_ref())?;
             return Ok((Home::new(resolved.container, key), path.id.clone()));
         }
         let place = self.place_in(work, resolved, path)?;
-        let Place { container, epk, key, id, .. } = place;
+        let ItemPlace { container, epk, key, id, .. } = place;
         Ok((Home { container, epk, key }, id))
     }
 
@@ -161,7 +161,7 @@ impl Database {
         moment: TriggerMoment,
         write: WriteKind,
     ) -> Result<Script> {
-        let catalog = self.catalog.current();
+        let catalog = self.core.catalog.current();
         let found = catalog.script_by_name(container.rid, ScriptKind::Trigger, name);
         let Some(script) = found else {
             return Err(Error::bad_request(format!(
@@ -238,7 +238,7 @@ impl Write {
         host: &Host<'_>,
         document: Option<&str>,
         indexing: Indexing,
-    ) -> Result<(Place, Intent)> {
+    ) -> Result<(ItemPlace, Intent)> {
         let condition = self.condition.clone();
         let addressed = self.id.as_ref().map(|id| host.place(id.clone()));
         let draft = |text: &str| -> Result<Draft> {

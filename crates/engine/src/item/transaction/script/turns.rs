@@ -24,14 +24,14 @@ const WAITING_MAX: usize = 256;
 const WAIT_MILLIS_MAX: u64 = 10_000;
 
 /// Names a logical partition.
-type Line = (ContainerRid, Epk);
+pub(crate) type Line = (ContainerRid, Epk);
 
 /// All lines. Where one is, somebody has a turn.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<State>);
+pub(crate) struct Turns(Mutex<LineState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LineState {
     lines: HashMap<Line, VecDeque<Waiter>>,
     /// Nobody has the number of somebody before, who may not know yet that it was called.
     numbers: u64,
@@ -78,7 +78,7 @@ impl Turns {
     /// None: there is no line, it is our turn at once.
     fn enter(self: &Arc<Turns>, line: &Line) -> Result<Option<Waiting>> {
         let mut state = self.state();
-        let State { lines, numbers } = &mut *state;
+        let LineState { lines, numbers } = &mut *state;
         let Some(waiters) = lines.get_mut(line) else {
             lines.insert(line.clone(), VecDeque::new());
             return Ok(None);
@@ -108,7 +108,7 @@ impl Turns {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LineState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
