@@ -506,7 +506,8 @@ impl Committer {
                 if let Some(merger) = &self.merger {
                     merger.make_whole(bytes_max);
                 }
-                Ok(())
+                // There may be no room for that, and then this is all that can be given back.
+                if tidy::has_replaced_tables(&self.spaces) { self.let_go() } else { Ok(()) }
             }
             Next::LetGo => self.let_go(),
         };

@@ -5,8 +5,10 @@
 //! merges have replaced since. The next writes change both. When none come, a lane that has just
 //! been filled would stay like that for as long as it is only read. So after a second without work
 //! its buffers are written into tables, changes of the index are sorted in ([`super::pending`]),
-//! what is in several runs of tables and not very large is made one ([`super::merger`]), and then,
-//! as long as there are replaced tables, the view is renewed, so that they can go.
+//! what is in several runs of tables and not very large is made one ([`super::merger`]), and as
+//! long as there are replaced tables, the view is renewed, so that they can go. That does not wait
+//! for the one run: on a full disk there may never be room for it, and what merges replaced is what
+//! was deleted.
 //!
 //! Buffers with little in them stay: they cost little, and small tables cost merges. But not on a
 //! full disk: a few deletions may free much, and merges see only tables. Looks get rarer and end
@@ -55,7 +57,8 @@ pub(super) enum Next {
     Wait,
     /// Write the buffers of these spaces into tables.
     Flush(Vec<Space>),
-    /// Make one run of what has several and no more bytes than this.
+    /// Make one run of what has several and no more bytes than this, and let go of replaced tables
+    /// that there are already.
     Merge(u64),
     /// Let go of replaced tables.
     LetGo,
@@ -92,7 +95,7 @@ impl Rest {
             Next::Wait
         } else if in_parts(whole_bytes) {
             Next::Merge(whole_bytes)
-        } else if keyspaces().any(|(_, keyspace)| keyspace.tree.version_free_list_len() > 0) {
+        } else if has_replaced_tables(spaces) {
             Next::LetGo
         } else if merges && in_parts(WHOLE_BYTES_MAX) {
             Next::Wait
@@ -118,6 +121,11 @@ impl Rest {
 /// Whether a keyspace has no more bytes than this, and those are not one run.
 fn is_in_parts(keyspace: &Keyspace, bytes_max: u64) -> bool {
     keyspace.tree.disk_space() <= bytes_max && !merger::is_whole(keyspace)
+}
+
+/// Whether there are tables that merges have replaced and a view may keep.
+pub(super) fn has_replaced_tables(spaces: &Spaces) -> bool {
+    LARGE.into_iter().any(|space| spaces.get(space).tree.version_free_list_len() > 0)
 }
 
 /// How much a buffer or the pending changes of the index must have to be made tables of when there

@@ -154,6 +154,27 @@ fn deletes_free_what_lies_in_tables_of_many_times_their_size() {
 }
 
 #[test]
+fn what_a_merge_replaced_goes_also_if_there_is_no_room_to_make_one_run_of_all() {
+    let (dir, told) = (TempDir::new(), Told::new());
+    fill(dir.path(), &told, 4 * MB, 4, 2_000);
+    let before = table_bytes(dir.path());
+    // At first there is no room for the merge either.
+    told.set_room(RESERVE / 2);
+    let store = open(dir.path(), &told, 4 * MB);
+    assert_eq!(level(&store), DiskLevel::Full);
+    store.submit(P, removal(2_000..3_000)).wait().unwrap();
+    // The lane has looked what there is to tidy up, and will look for a run of all from now on.
+    let groups = store.status().groups;
+    wait_until(|| store.status().groups > groups);
+    assert!(table_bytes(dir.path()) >= before);
+    told.set_room(RESERVE - 100 * KB);
+    wait_until(|| {
+        store.look_at_disk();
+        table_bytes(dir.path()) < before * 97 / 100
+    });
+}
+
+#[test]
 fn a_merge_of_new_tables_is_not_taken_for_one_of_all_that_there_is() {
     let (dir, told) = (TempDir::new(), Told::new());
     fill(dir.path(), &told, 64 * KB, 1, 24_000);
