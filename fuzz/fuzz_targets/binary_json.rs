@@ -17,9 +17,9 @@ fn there_and_back(text: &[u8]) {
     let Ok(binary) = binary_json::from_text(text) else { return };
     assert!(binary_json::is_binary(&binary));
     let back = binary_json::to_text(&binary).expect("what was written can be read");
-    // Numbers are kept as what they mean, so from here on nothing changes any more.
+    // A number may come back in another form, as 2.5e3 does; from there on nothing changes.
     let again = binary_json::from_text(back.as_bytes()).expect("what was read is JSON");
-    assert_eq!(again, binary);
+    assert_eq!(binary_json::to_text(&again).as_ref(), Ok(&back));
     match (Value::parse(text), Value::parse(back.as_bytes())) {
         (Ok(before), Ok(after)) => assert_eq!(before, after),
         // Names that repeat are refused by the one, and gone after the other.
