@@ -22,11 +22,11 @@ use std::time::Duration;
 
 use partita_model::Lsn;
 
+use crate::contract::StorageError;
 use crate::contract::{
     Batch, Direction, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
     Status, Store, Ticket,
 };
-use crate::error::StorageError;
 
 /// Which faults, how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Where the bytes live: ordered maps in partitions, behind one narrow contract.
 //!
-//! Read [`contract`] first: it is the whole interface and says what every store promises. Then:
+//! Read [`contract`] first: it is the whole interface and says what every store promises, also how
+//! an answer travels from a committer to the caller (`contract/ticket.rs`). Then:
 //!
 //! - `memory`: the reference, and the store of throw-away runs;
 //! - `prepared`: what a batch means, shared by all stores;
-//! - `ticket`: how an answer travels from a committer to who waits for it;
 //! - `embedded`: the store on this machine's disk, fjall and what is built around it;
 //! - `mirror` and `fault`: stores around stores, to compare and to fail on purpose;
 //! - [`suite`]: what every store must do, as tests.
@@ -13,26 +13,23 @@
 
 pub mod contract;
 mod embedded;
-mod error;
 mod fault;
 mod memory;
 mod mirror;
 mod prepared;
 mod range;
 pub mod suite;
-mod ticket;
 
 pub use contract::{
     Batch, Commit, Direction, Disk, DiskLevel, Entry, Expect, KeyRange, Page, PartitionId, Record,
-    Result, ScanLimit, Snapshot, Space, Status, Store, Visit, Write, counter,
+    Result, ScanLimit, Snapshot, Space, Status, StorageError, Store, Ticket, TicketSetter, Visit,
+    Write, counter,
 };
 pub use embedded::{
     Capacity, DiskProbe, DiskSettings, Durability, EmbeddedSettings, EmbeddedStore, Report,
     SystemDisk, check,
 };
-pub use error::StorageError;
 pub use fault::{FaultPlan, FaultStore};
 pub use memory::MemoryStore;
 pub use mirror::MirrorStore;
 pub use prepared::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use ticket::{Ticket, TicketSetter};

@@ -20,11 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use bytes::Bytes;
 use partita_model::Lsn;
 
+use crate::contract::StorageError;
 use crate::contract::{
     Batch, Commit, Direction, Entry, KeyRange, Page, PartitionId, Record, Result, ScanLimit,
     Snapshot, Space, Status, Store, Ticket, Visit,
 };
-use crate::error::StorageError;
 use crate::prepared::{Change, Entries, Prepared, record, value_of};
 use crate::range::PageBuilder;
 

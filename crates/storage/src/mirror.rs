@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use partita_model::Lsn;
 
+use crate::contract::StorageError;
 use crate::contract::{
     Batch, Direction, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
     Status, Store, Ticket,
 };
-use crate::error::StorageError;
 
 /// A pair of stores behind one face.
 pub struct MirrorStore {

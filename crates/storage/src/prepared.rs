@@ -20,8 +20,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use partita_model::Lsn;
 
+use crate::contract::StorageError;
 use crate::contract::{Batch, Expect, Record, Result, Space, Write, counter};
-use crate::error::StorageError;
 
 /// Longest key of a record. Engines count the length in two bytes and need some for themselves.
 pub const KEY_BYTES_MAX: usize = 65_000;

@@ -6,17 +6,17 @@ use std::path::Path;
 
 use partita_model::Lsn;
 
-use super::copy::Scratch;
-use super::directory::Directory;
-use super::dropped::Dropped;
-use super::inventory::{self, Depth};
-use super::keys::{SYSTEM, partition_of};
-use super::lane::{LanePlan, OpenLane};
-use super::manifest::Manifest;
-use super::settings::EmbeddedSettings;
-use super::{Partitions, Use, in_parallel, lane_of, open_lanes};
+use crate::contract::StorageError;
 use crate::contract::{PartitionId, Result, Space};
-use crate::error::StorageError;
+use crate::embedded::dropped::Dropped;
+use crate::embedded::files::copy::Scratch;
+use crate::embedded::files::directory::Directory;
+use crate::embedded::files::inventory::{self, Depth};
+use crate::embedded::files::manifest::Manifest;
+use crate::embedded::keys::{SYSTEM, partition_of};
+use crate::embedded::lane::{LanePlan, OpenLane};
+use crate::embedded::settings::EmbeddedSettings;
+use crate::embedded::{Partitions, Use, in_parallel, lane_of, open_lanes};
 use crate::prepared::record;
 
 /// Damage of one kind tends to come in numbers; this many are told.

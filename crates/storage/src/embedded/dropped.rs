@@ -18,9 +18,9 @@ use fjall::compaction::filter::{
 
 use fjall::{AbstractTree, Keyspace};
 
-use super::keys::{SYSTEM, partition_of};
-use super::view::engine_error;
 use crate::contract::{PartitionId, Result};
+use crate::embedded::keys::{SYSTEM, partition_of};
+use crate::embedded::view::engine_error;
 
 /// The set, shared between the store and the filters of all lanes.
 #[derive(Clone, Debug, Default)]

@@ -15,9 +15,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::disk::DiskWatch;
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::disk::DiskWatch;
 
 /// What the store does, but for a failed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use std::ops::Bound;
 
 use partita_model::Lsn;
 
+use crate::contract::StorageError;
 use crate::contract::{KeyRange, PartitionId, Result};
-use crate::error::StorageError;
 
 /// The bytes of a partition id in front of every key.
 pub(super) const PREFIX_BYTES: usize = 8;

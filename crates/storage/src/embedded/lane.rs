@@ -4,8 +4,8 @@
 //! commit. A partition belongs to the lane `id % lanes` for ever.
 //!
 //! Opening looks before it leaps: the journals are read against the mark first (see
-//! [`super::journal`]), because the engine's own recovery cuts off what it cannot read. That all
-//! files are there has been looked at before ([`super::inventory`]).
+//! `files/journal.rs`), because the engine's own recovery cuts off what it cannot read. That all
+//! files are there has been looked at before (`files/inventory.rs`).
 //!
 //! The engine syncs what it writes and the directories that it writes to, but for one: the names of
 //! keyspaces are in a directory that it syncs before it makes them. That is done here, whenever the
@@ -21,22 +21,22 @@ use arc_swap::ArcSwapOption;
 use fjall::{Database, Keyspace, Readable};
 use partita_model::Lsn;
 
-use super::directory::{Directory, failed};
-use super::disk::DiskWatch;
-use super::dropped::Dropped;
-use super::durable;
-use super::health::Health;
-use super::inventory::{KEYSPACE_BADGE, LANE_BADGE};
-use super::journal::{self, Findings};
-use super::kept::Kept;
-use super::keys::{Family, group_key, number};
-use super::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Keyspaces, Manifest, Owner};
-use super::mark::{Emptied, Mark};
-use super::pending::Pending;
-use super::queue::Queue;
-use super::settings::{self, Frozen, PENDING, keyspace_name};
-use super::view::{self, Spaces, Take, View, engine_error};
 use crate::contract::{Direction, KeyRange, PartitionId, Result, Space};
+use crate::embedded::committer::queue::Queue;
+use crate::embedded::disk::DiskWatch;
+use crate::embedded::dropped::Dropped;
+use crate::embedded::files::directory::{Directory, failed};
+use crate::embedded::files::durable;
+use crate::embedded::files::inventory::{KEYSPACE_BADGE, LANE_BADGE};
+use crate::embedded::files::journal::{self, Findings};
+use crate::embedded::files::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Keyspaces, Manifest, Owner};
+use crate::embedded::files::mark::{Emptied, Mark};
+use crate::embedded::health::Health;
+use crate::embedded::index_memtable::IndexMemtable;
+use crate::embedded::keys::{Family, group_key, number};
+use crate::embedded::row_cache::RowCache;
+use crate::embedded::settings::{self, Frozen, PENDING, keyspace_name};
+use crate::embedded::view::{self, Spaces, Take, View, engine_error};
 
 /// Where the engine merges, too: with fewer threads a long merge keeps flushes waiting, and those
 /// the writers.
@@ -92,7 +92,7 @@ pub(super) struct LanePlan<'a> {
     pub(super) index: usize,
     pub(super) frozen: &'a Frozen,
     pub(super) owner: Owner,
-    /// The store has no badges and marks of the present form yet: see [`super::manifest`].
+    /// The store has no badges and marks of the present form yet: see `files/manifest.rs`.
     pub(super) is_former: bool,
     /// Of a copy that is only read nothing is merged or tidied up: it may be of much data.
     pub(super) is_copy: bool,
@@ -114,7 +114,7 @@ pub(super) struct OpenLane {
     /// The number of the last group.
     pub(super) group: u64,
     /// What is to be sorted into the index; stores of the first formats have nothing of the kind.
-    pub(super) pending: Option<Pending>,
+    pub(super) pending: Option<IndexMemtable>,
     pub(super) dropped: Dropped,
     pub(super) frozen: Frozen,
     pub(super) is_copy: bool,
@@ -204,7 +204,8 @@ impl<'a> LanePlan<'a> {
     ) -> Result<OpenLane> {
         let snapshot = database.snapshot();
         let sort_bytes = spaces.sort_bytes;
-        let read = |keyspace: &Keyspace| Pending::read(keyspace.clone(), sort_bytes, &snapshot);
+        let read =
+            |keyspace: &Keyspace| IndexMemtable::read(keyspace.clone(), sort_bytes, &snapshot);
         let pending = spaces.pending.as_ref().map(read).transpose()?;
         let (index, path, dropped) = (self.index, self.path(), self.dropped.clone());
         let (frozen, is_copy) = (self.frozen.clone(), self.is_copy);
@@ -257,10 +258,10 @@ impl<'a> LanePlan<'a> {
 
     fn open_engine(&self) -> Result<(Database, Arc<Spaces>)> {
         let dropped = self.dropped.clone();
-        let kept_bytes = self.cache_bytes / KEPT_SHARE;
+        let row_cache_bytes = self.cache_bytes / KEPT_SHARE;
         let database = Database::builder(self.path())
-            .cache_size(self.cache_bytes - kept_bytes)
-            .worker_threads(if self.frozen.has_merger() { 1 } else { WORKER_THREADS })
+            .cache_size(self.cache_bytes - row_cache_bytes)
+            .worker_threads(if self.frozen.has_compactor() { 1 } else { WORKER_THREADS })
             .max_journaling_size(JOURNAL_BYTES_MAX)
             .manual_journal_persist(true)
             .with_compaction_filter_factories(Arc::new(move |_| Some(Arc::new(dropped.clone()))))
@@ -285,9 +286,9 @@ impl<'a> LanePlan<'a> {
         let sort_bytes = self.frozen.sort_bytes(self.write_bytes_max);
         let buffer_bytes_max = self.write_bytes_max.map(settings::buffer_bytes);
         let buffer_bytes = Space::ALL.map(|space| self.frozen.buffer_bytes_of(space));
-        let kept = Kept::new(kept_bytes);
+        let row_cache = RowCache::new(row_cache_bytes);
         let spaces =
-            Spaces { keyspaces, pending, buffer_bytes, sort_bytes, buffer_bytes_max, kept };
+            Spaces { keyspaces, pending, buffer_bytes, sort_bytes, buffer_bytes_max, row_cache };
         Ok((database, Arc::new(spaces)))
     }
 }
@@ -326,7 +327,7 @@ impl OpenLane {
     /// Takes all stored entries of a space.
     pub(super) fn each(&self, space: Space, take: &mut Take<'_>) -> Result<()> {
         let pending = self.pending.as_ref().filter(|_| space == Space::Index);
-        let runs = pending.map(Pending::runs).unwrap_or_default();
+        let runs = pending.map(IndexMemtable::runs).unwrap_or_default();
         let (snapshot, keyspace) = (self.database.snapshot(), self.spaces.get(space));
         view::each(&snapshot, keyspace, &runs, KeyRange::all(), Direction::Forward, take)
     }

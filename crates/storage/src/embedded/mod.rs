@@ -5,14 +5,21 @@
 //!  snapshot ◄──────────────────────────────────────────────── view
 //! ```
 //!
-//! Reading order: [`lane`] (a database per core), [`committer`] (the one writer, group commit),
-//! [`view`] (what readers see, and why only the committer takes snapshots), [`mark`] and
-//! [`journal`] (how a loss is noticed), [`pending`] (how the index follows), [`kept`] (items that
-//! need not be looked for), [`pressure`] (when writers wait), [`tidy`] (what is done when nobody
-//! writes), [`disk`] and [`reserve`] (what is done when the disk gets full), [`health`] and
-//! [`reopen`] (what is done when a write fails), [`dropped`] (how partitions go), [`directory`],
-//! [`manifest`] and [`settings`] (what is written down when the store is made), [`inventory`] (what
-//! is looked at before the engine is opened), [`keys`] (what is stored where).
+//! What we build around the engine, each with what it answers for:
+//!
+//! | Module | What it answers for |
+//! |---|---|
+//! | [`lane`] | one database of the engine per core; a partition belongs to one lane |
+//! | [`committer`] | the only writer of a lane: group commit, and the queue in front of it |
+//! | [`view`] | what readers see; only the committer takes snapshots of the engine |
+//! | [`row_cache`] | items in one piece, so that a point read need not search the engine |
+//! | [`index_memtable`] | changes of the index in memory until a flush makes tables of them |
+//! | [`compactor`] | compaction, idle compaction, and back-pressure on writers |
+//! | [`dropped`] | how the data of dropped partitions goes |
+//! | [`disk`] | a full disk: levels, the reserve, and what may still be written |
+//! | [`health`], [`reopen`] | a failed write: the store is poisoned, then opened again |
+//! | [`files`] | what must be in the directory, and that it is on disk |
+//! | [`keys`], [`settings`] | what is stored where, and what was chosen when the store was made |
 //!
 //! **The set of partitions** is kept in lane 0 alone, so that making several partitions that lie in
 //! several lanes is one atomic write: after a crash either all of them exist or none. A lane learns
@@ -23,32 +30,18 @@
 //! is opened again, and keeps the lane's files open until it is dropped.
 
 mod check;
-mod checked;
 mod committer;
-mod copy;
-mod counters;
-mod directory;
+mod compactor;
 mod disk;
 mod dropped;
-mod durable;
-mod engine_files;
-mod group;
+mod files;
 mod health;
-mod inventory;
-mod journal;
-mod kept;
+mod index_memtable;
 mod keys;
 mod lane;
-mod manifest;
-mod mark;
-mod merger;
-mod pending;
-mod pressure;
-mod queue;
 mod reopen;
-mod reserve;
+mod row_cache;
 mod settings;
-mod tidy;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,21 +57,21 @@ pub use check::{Report, check};
 pub use disk::{Capacity, DiskProbe, DiskSettings, SystemDisk};
 pub use settings::{Durability, EmbeddedSettings};
 
+use crate::contract::StorageError;
 use crate::contract::{
     Batch, Disk, DiskLevel, PartitionId, Result, Snapshot, Space, Status, Store, Ticket,
 };
-use crate::error::StorageError;
 use crate::prepared::{Entries, Prepared};
+use committer::queue::{Task, Work};
 use committer::{Committer, flush};
-use copy::Scratch;
-use directory::Directory;
 use disk::DiskWatch;
 use dropped::Dropped;
+use files::copy::Scratch;
+use files::directory::Directory;
+use files::manifest::{Manifest, Owner};
 use health::Health;
 use keys::Family;
 use lane::{Lane, LanePlan, OpenLane};
-use manifest::{Manifest, Owner};
-use queue::{Task, Work};
 use settings::Frozen;
 use view::{EmbeddedSnapshot, Spaces, engine_error};
 
@@ -131,7 +124,7 @@ impl EmbeddedStore {
         let directory = Directory::lock_for_reading(path)?;
         let settings = EmbeddedSettings::default();
         let manifest = directory.expect_manifest(&settings)?;
-        inventory::verify(&directory, &manifest)?;
+        files::inventory::verify(&directory, &manifest)?;
         for lane in 0..manifest.frozen.lanes {
             LanePlan::to_read(&directory, &manifest, lane, &Dropped::default()).inspect()?;
         }
@@ -502,7 +495,7 @@ fn open_lanes(
     match &known {
         None => directory.begin_creating()?,
         Some(known) => {
-            let inventory = inventory::verify(directory, known)?;
+            let inventory = files::inventory::verify(directory, known)?;
             tracing::info!(
                 tables = inventory.tables,
                 tables_read = inventory.tables_read,

@@ -15,7 +15,7 @@
 //!
 //! The failed write may have been a sync. What the system shows of that journal then need not be
 //! on the disk, and a second sync of it proves nothing, so the journal is written into a new file
-//! first (see [`super::journal`]).
+//! first (see `files/journal.rs`).
 //!
 //! Nothing that was acknowledged is lost by this, which every opening checks against the mark. A
 //! group whose write failed is there as a whole or not at all, and if it is, its LSNs were never
@@ -23,9 +23,9 @@
 
 use std::sync::Weak;
 
-use super::{EmbeddedStore, Running, Use, lock, open_lanes};
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::{EmbeddedStore, Running, Use, lock, open_lanes};
 
 impl EmbeddedStore {
     pub(super) fn open_again(&self) -> Result<()> {

@@ -18,16 +18,16 @@ use fjall::config::{
     RestartIntervalPolicy,
 };
 
-use super::disk::DiskSettings;
-use super::merger;
+use crate::contract::StorageError;
 use crate::contract::{Result, Space};
-use crate::error::StorageError;
+use crate::embedded::compactor;
+use crate::embedded::disk::DiskSettings;
 use crate::prepared::Entries;
 
 /// The version of everything this adapter writes around the engine's files. A store keeps the one
 /// that it was made with. In the second, entries of the index have no LSN ([`Entries`]). In the
-/// third, changes of the index are sorted in later ([`super::pending`]). In the fourth, tables are
-/// merged by threads of ours ([`super::merger`]).
+/// third, changes of the index are sorted in later (`index_memtable/`). In the fourth, tables are
+/// merged by threads of ours (`compactor/`).
 const FORMAT: u64 = 4;
 
 /// More lanes than this share their cores with each other only.
@@ -207,7 +207,7 @@ impl Frozen {
     }
 
     /// Whether the engine leaves it to us to merge tables.
-    pub(super) fn has_merger(&self) -> bool {
+    pub(super) fn has_compactor(&self) -> bool {
         self.format >= 4
     }
 
@@ -282,18 +282,18 @@ impl Frozen {
         options
             .data_block_compression_policy(self.compression())
             .max_memtable_size(self.buffer_bytes_of(space))
-            .compaction_strategy(Arc::new(match self.has_merger() {
-                true => merger::never(),
+            .compaction_strategy(Arc::new(match self.has_compactor() {
+                true => compactor::never(),
                 false => Leveled::default().with_table_target_size(self.table_bytes_of(space)),
             }))
             .manual_journal_persist(true)
     }
 
     /// New tables are merged soon, and those of the first level again and again. Where we merge,
-    /// a lane at rest has what is not very large in the last one ([`super::tidy`]).
+    /// a lane at rest has what is not very large in the last one (`compactor/idle.rs`).
     fn compression(&self) -> CompressionPolicy {
         use CompressionType::{Lz4, None};
-        if self.has_merger() {
+        if self.has_compactor() {
             CompressionPolicy::new([None, None, Lz4])
         } else {
             CompressionPolicy::new([None, Lz4])
@@ -305,8 +305,8 @@ impl Frozen {
     pub(super) fn pending_options(&self) -> KeyspaceCreateOptions {
         KeyspaceCreateOptions::default()
             .max_memtable_size(PENDING_MEMTABLE_BYTES)
-            .compaction_strategy(Arc::new(match self.has_merger() {
-                true => merger::never(),
+            .compaction_strategy(Arc::new(match self.has_compactor() {
+                true => compactor::never(),
                 false => Leveled::default(),
             }))
             .manual_journal_persist(true)
@@ -472,9 +472,9 @@ mod tests {
         }
         let text = frozen().to_text().replace("format = 4", "format = 3");
         let former = Frozen::parse(&text, Path::new("store")).unwrap();
-        assert_eq!((former.has_pending(), former.has_merger()), (true, false));
+        assert_eq!((former.has_pending(), former.has_compactor()), (true, false));
         assert_eq!((frozen().entries(), frozen().has_pending()), (Entries::Bare, true));
-        assert!(frozen().has_merger());
+        assert!(frozen().has_compactor());
     }
 
     #[test]

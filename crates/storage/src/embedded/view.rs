@@ -24,30 +24,30 @@ use bytes::Bytes;
 use fjall::{Keyspace, Readable, Slice};
 use partita_model::Lsn;
 
-use super::health::Health;
-use super::kept::Kept;
-use super::keys::{PREFIX_BYTES, stored_key, stored_range};
-use super::pending::{Merge, Run, Runs};
+use crate::contract::StorageError;
 use crate::contract::{
     Direction, Entry, KeyRange, Page, PartitionId, Record, Result, ScanLimit, Snapshot, Space,
     Visit,
 };
-use crate::error::StorageError;
+use crate::embedded::health::Health;
+use crate::embedded::index_memtable::{Merge, Run, Runs};
+use crate::embedded::keys::{PREFIX_BYTES, stored_key, stored_range};
+use crate::embedded::row_cache::RowCache;
 use crate::prepared::{record, value_of};
 use crate::range::PageBuilder;
 
 /// The keyspaces of a lane.
 pub(super) struct Spaces {
     pub(super) keyspaces: [Keyspace; Space::ALL.len()],
-    /// For changes of the index that are not sorted in yet; see [`super::pending`].
+    /// For changes of the index that are not sorted in yet; see `index_memtable/`.
     pub(super) pending: Option<Keyspace>,
     /// How large each one's write buffer may grow.
     pub(super) buffer_bytes: [u64; Space::ALL.len()],
     /// How much is gathered there before it is sorted in.
     pub(super) sort_bytes: usize,
-    /// How much memory the engine's write buffers may take together; see [`super::pressure`].
+    /// How much memory the engine's write buffers may take together; see `compactor/pressure.rs`.
     pub(super) buffer_bytes_max: Option<u64>,
-    pub(super) kept: Kept,
+    pub(super) row_cache: RowCache,
 }
 
 impl Spaces {
@@ -115,12 +115,12 @@ impl View {
     }
 
     fn find_item(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        let kept = &self.spaces.kept;
-        if let Some(known) = kept.get(key, self.group) {
+        let row_cache = &self.spaces.row_cache;
+        if let Some(known) = row_cache.get(key, self.group) {
             return Ok(known);
         }
         let found = self.find(Space::Items, key)?;
-        kept.keep(key, found.as_deref(), self.group);
+        row_cache.keep(key, found.as_deref(), self.group);
         Ok(found)
     }
 

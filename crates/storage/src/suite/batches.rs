@@ -1,8 +1,8 @@
 //! Cases about what a batch does: LSNs, expectations, counters, logs.
 
 use super::{Case, P, Rig, commit, delete, get, keys, open_with_partition, put, snapshot};
+use crate::contract::StorageError;
 use crate::contract::{Batch, Space, counter};
-use crate::error::StorageError;
 use crate::prepared::KEY_BYTES_MAX;
 use partita_model::Lsn;
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::{Case, P, Rig, commit, get, open_with_partition, put, snapshot};
+use crate::contract::StorageError;
 use crate::contract::{Batch, Direction, KeyRange, ScanLimit, Space, Store, counter};
-use crate::error::StorageError;
 use partita_model::Lsn;
 
 pub(super) const CASES: &[Case] = &[

@@ -1,8 +1,8 @@
 //! Cases about making and dropping partitions, and about closing the store.
 
 use super::{Case, P, Rig, commit, get, keys, open_with_partition, put, snapshot};
+use crate::contract::StorageError;
 use crate::contract::{Batch, PartitionId, Space};
-use crate::error::StorageError;
 use partita_model::Lsn;
 
 pub(super) const CASES: &[Case] = &[

@@ -1,8 +1,8 @@
 //! Cases for stores that remember: what was acknowledged is there after a restart, and goes on.
 
 use super::{Case, P, Rig, commit, get, keys, open_with_partition, put, snapshot};
+use crate::contract::StorageError;
 use crate::contract::{Batch, PartitionId, Space, counter};
-use crate::error::StorageError;
 use partita_model::Lsn;
 
 pub(super) const CASES: &[Case] = &[

@@ -12,8 +12,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::contract::StorageError;
 use crate::contract::{Commit, Result};
-use crate::error::StorageError;
 
 /// The reader's end: resolves once, to the commit or to why there is none.
 #[derive(Debug)]

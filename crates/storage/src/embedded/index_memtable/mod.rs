@@ -4,7 +4,7 @@
 //! engine's write buffer would be most of what a commit costs. So a group's changes of the index
 //! space are one record ([`record`]) of a keyspace of their own, which makes them durable, and one
 //! sorted [`Run`] in memory, which every view shows together with the engine's index. When enough
-//! has gathered, a thread merges the runs into tables of the engine's index ([`Sorter`]); then the
+//! has gathered, a thread merges the runs into tables of the engine's index ([`Flusher`]); then the
 //! committer deletes the records and lets go of the runs.
 //!
 //! ```text
@@ -23,22 +23,22 @@
 //! at most some milliseconds now and then. A lane that nobody writes to sorts in what it has, if it
 //! is not very little.
 
+mod flusher;
 mod record;
 mod run;
-mod sorter;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fjall::{Database, Keyspace, OwnedWriteBatch, Readable};
 
-use super::dropped::Dropped;
-use super::group::Pieces;
-use super::keys::{pending_key, pending_number};
-use super::view::engine_error;
 use crate::contract::Result;
+use crate::embedded::committer::group::Pieces;
+use crate::embedded::dropped::Dropped;
+use crate::embedded::keys::{pending_key, pending_number};
+use crate::embedded::view::engine_error;
+pub(super) use flusher::Flusher;
 pub(super) use run::{Entry, Merge, Run};
-pub(super) use sorter::Sorter;
 
 /// When twice as much is pending as is sorted in at once, writers wait.
 const HALT_TIMES: usize = 2;
@@ -48,14 +48,14 @@ const HALT_TIMES: usize = 2;
 const MERGE_RUNS: usize = 4;
 const MERGE_PART: usize = 2;
 
-/// So many tables are made of what is sorted in at once; see [`sorter`].
+/// So many tables are made of what is sorted in at once; see [`flusher`].
 pub(super) const SORT_TABLES: u8 = 4;
 
 /// The runs that a view shows, the newest first.
 pub(super) type Runs = Arc<[Arc<Run>]>;
 
 /// The pending changes of a lane, as its committer knows them.
-pub(super) struct Pending {
+pub(super) struct IndexMemtable {
     keyspace: Keyspace,
     /// How much is gathered before it is sorted in.
     sort_bytes: usize,
@@ -63,25 +63,25 @@ pub(super) struct Pending {
     runs: Vec<Arc<Run>>,
     /// The groups that have a record, the oldest first.
     groups: VecDeque<u64>,
-    /// What the sorter has: so many of the oldest runs and groups.
-    sorting: Option<Sorting>,
+    /// What the flusher has: so many of the oldest runs and groups.
+    sorting: Option<Flushing>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Sorting {
+struct Flushing {
     runs: usize,
     groups: usize,
 }
 
-impl Pending {
+impl IndexMemtable {
     /// Reads what was pending when the lane was left.
     pub(super) fn read(
         keyspace: Keyspace,
         sort_bytes: usize,
         snapshot: &fjall::Snapshot,
-    ) -> Result<Pending> {
+    ) -> Result<IndexMemtable> {
         let (runs, groups) = (Vec::new(), VecDeque::new());
-        let mut pending = Pending { keyspace, sort_bytes, runs, groups, sorting: None };
+        let mut pending = IndexMemtable { keyspace, sort_bytes, runs, groups, sorting: None };
         for entry in snapshot.iter(&pending.keyspace) {
             let (key, value) = entry.into_inner().map_err(engine_error)?;
             let group = pending_number(&key)?;
@@ -90,7 +90,7 @@ impl Pending {
         Ok(pending)
     }
 
-    /// Where its sorter works.
+    /// Where its flusher works.
     pub(super) fn places(&self, database: &Database, index: &Keyspace, dropped: Dropped) -> Places {
         Places {
             database: database.clone(),
@@ -153,29 +153,29 @@ impl Pending {
         self.groups.is_empty()
     }
 
-    pub(super) fn is_sorting(&self) -> bool {
+    pub(super) fn is_flushing(&self) -> bool {
         self.sorting.is_some()
     }
 
     /// Whether it is time to begin to sort in.
     pub(super) fn is_due(&self) -> bool {
-        !self.is_sorting() && self.size_bytes() >= self.sort_bytes
+        !self.is_flushing() && self.size_bytes() >= self.sort_bytes
     }
 
     /// Whether it is time for that when there is nothing else to do and so much is worth it: see
-    /// [`super::tidy`].
-    pub(super) fn is_worth_sorting(&self, least: u64) -> bool {
-        !self.is_sorting() && self.size_bytes() as u64 >= least
+    /// `compactor/idle.rs`.
+    pub(super) fn is_worth_a_flush(&self, least: u64) -> bool {
+        !self.is_flushing() && self.size_bytes() as u64 >= least
     }
 
-    /// Whether writers have to wait for the sorter.
+    /// Whether writers have to wait for the flusher.
     pub(super) fn is_too_much(&self) -> bool {
-        self.is_sorting() && self.size_bytes() >= self.sort_bytes * HALT_TIMES
+        self.is_flushing() && self.size_bytes() >= self.sort_bytes * HALT_TIMES
     }
 
     /// Begins to sort in all that there is.
-    pub(super) fn begin_sorting(&mut self) -> Runs {
-        self.sorting = Some(Sorting { runs: self.runs.len(), groups: self.groups.len() });
+    pub(super) fn begin_flush(&mut self) -> Runs {
+        self.sorting = Some(Flushing { runs: self.runs.len(), groups: self.groups.len() });
         self.runs()
     }
 
@@ -188,7 +188,7 @@ impl Pending {
     }
 
     /// Lets go of what is sorted in.
-    pub(super) fn end_sorting(&mut self) {
+    pub(super) fn end_flush(&mut self) {
         if let Some(sorting) = self.sorting.take() {
             self.runs.drain(..sorting.runs.min(self.runs.len()));
             self.groups.drain(..sorting.groups.min(self.groups.len()));
@@ -208,7 +208,7 @@ pub(super) fn pressure(runs: &Runs, sort_bytes: usize) -> f64 {
     bytes.saturating_sub(sort_bytes) as f64 / room.max(1) as f64
 }
 
-/// What the sorter needs of a lane.
+/// What the flusher needs of a lane.
 pub(super) struct Places {
     pub(super) database: Database,
     pub(super) index: Keyspace,

@@ -9,7 +9,7 @@
 //! fewer, and as runs gather it takes a breath before each group, which gets longer with each run.
 //! So writers slow down to what the disk can do, instead of running into a wall, and who wants to
 //! leave room for others knows of it long before ([`View::pressure`]). Changes of the index that
-//! are not sorted in yet are limited as well ([`super::pending`]).
+//! are not sorted in yet are limited as well (`index_memtable/`).
 //!
 //! **Memory.** Where little memory was set for changes, buffers do not wait until they are full:
 //! when all of them together have half of it, the largest becomes a table, and when they have all
@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use fjall::{AbstractTree, Database, Keyspace};
 
-use super::pending;
-use super::view::{Spaces, View, engine_error};
 use crate::contract::{Result, Space};
+use crate::embedded::index_memtable;
+use crate::embedded::view::{Spaces, View, engine_error};
 
 /// With these the engine halts writers.
 const BUFFERS_HALT: usize = 4;
@@ -41,8 +41,11 @@ const STEPS_MAX: usize = 2_500;
 
 impl View {
     /// From 0, nothing to catch up with, to 1, writers are halted.
-    pub(super) fn pressure(&self) -> f64 {
-        self.spaces.pressure().max(pending::pressure(&self.runs, self.spaces.sort_bytes)).min(1.0)
+    pub(in crate::embedded) fn pressure(&self) -> f64 {
+        self.spaces
+            .pressure()
+            .max(index_memtable::pressure(&self.runs, self.spaces.sort_bytes))
+            .min(1.0)
     }
 }
 
@@ -56,7 +59,7 @@ impl Spaces {
 
     /// Lets the engine catch up before the next group, of this size, is written.
     /// `check` says whether the engine still works: one that does not never will.
-    pub(super) fn let_catch_up(
+    pub(in crate::embedded) fn let_catch_up(
         &self,
         bytes: usize,
         database: &Database,
@@ -102,7 +105,7 @@ impl Spaces {
     }
 
     /// The same in words.
-    pub(super) fn pressures(&self) -> String {
+    pub(in crate::embedded) fn pressures(&self) -> String {
         let told = |(space, keyspace): (Space, &Keyspace)| {
             let (buffers, runs) = (keyspace.sealed_memtable_count(), keyspace.tree.l0_run_count());
             format!("{space:?}: {buffers} full buffers, {runs} new runs")
@@ -112,7 +115,7 @@ impl Spaces {
     }
 
     /// What is in write buffers of keyspaces whose records become tables.
-    pub(super) fn buffered_bytes(&self) -> u64 {
+    pub(in crate::embedded) fn buffered_bytes(&self) -> u64 {
         let of = |(keyspace, bytes): (&Keyspace, &u64)| {
             let full = keyspace.sealed_memtable_count() as u64;
             full.saturating_mul(*bytes).saturating_add(keyspace.tree.active_memtable().size())
@@ -121,12 +124,12 @@ impl Spaces {
     }
 
     /// Whether the engine would halt a writer until a merge has ended.
-    pub(super) fn has_too_many_runs(&self) -> bool {
+    pub(in crate::embedded) fn has_too_many_runs(&self) -> bool {
         self.runs() + 1 >= RUNS_HALT
     }
 
     /// Whether there are so few that writers are not slowed down.
-    pub(super) fn has_few_runs(&self) -> bool {
+    pub(in crate::embedded) fn has_few_runs(&self) -> bool {
         self.runs() < RUNS_MANY
     }
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The engine makes anew what it does not find and removes what it does not know, without a word.
-//! So the files are compared with this before the engine sees them ([`super::inventory`]).
+//! So the files are compared with this before the engine sees them (`files/inventory.rs`).
 //!
 //! **Badges.** Each lane's directory and each keyspace's has a small file that says whose it is, so
 //! that directories which changed places, or came from another store, are noticed.
@@ -22,47 +22,47 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::checked::{verified, with_checksum};
-use super::settings::Frozen;
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::files::checked::{verified, with_checksum};
+use crate::embedded::settings::Frozen;
 
 const FIRST_LINE: &str = "partita store\n";
 
 const FORMER_FIRST_LINE: &str = "partita embedded store\n";
 
 /// The engine's keyspace for its own notes about the others. It is there before any of ours.
-pub(super) const ENGINES_OWN: u64 = 0;
-pub(super) const ENGINES_OWN_NAME: &str = "engine";
+pub(in crate::embedded) const ENGINES_OWN: u64 = 0;
+pub(in crate::embedded) const ENGINES_OWN_NAME: &str = "engine";
 
 /// What is written down about a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Manifest {
-    pub(super) frozen: Frozen,
-    pub(super) id: u64,
+pub(in crate::embedded) struct Manifest {
+    pub(in crate::embedded) frozen: Frozen,
+    pub(in crate::embedded) id: u64,
     /// The keyspaces of each lane.
-    pub(super) lanes: Vec<Keyspaces>,
+    pub(in crate::embedded) lanes: Vec<Keyspaces>,
     /// Read from a file of the former form, which says only what is frozen.
-    pub(super) is_former: bool,
+    pub(in crate::embedded) is_former: bool,
 }
 
 /// The names and numbers of a lane's keyspaces, without the engine's own.
-pub(super) type Keyspaces = Vec<(String, u64)>;
+pub(in crate::embedded) type Keyspaces = Vec<(String, u64)>;
 
 /// Whose a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) store: u64,
-    pub(super) lane: usize,
+pub(in crate::embedded) struct Owner {
+    pub(in crate::embedded) store: u64,
+    pub(in crate::embedded) lane: usize,
 }
 
 impl Manifest {
-    pub(super) fn owner(&self, lane: usize) -> Owner {
+    pub(in crate::embedded) fn owner(&self, lane: usize) -> Owner {
         Owner { store: self.id, lane }
     }
 
     /// Compares with what the engine opened.
-    pub(super) fn expect_keyspaces(&self, opened: &Manifest) -> Result<()> {
+    pub(in crate::embedded) fn expect_keyspaces(&self, opened: &Manifest) -> Result<()> {
         match (0..).zip(&self.lanes).zip(&opened.lanes).find(|((_, known), found)| known != found) {
             None => Ok(()),
             Some(((lane, known), found)) => Err(StorageError::Corrupt(format!(
@@ -71,7 +71,7 @@ impl Manifest {
         }
     }
 
-    pub(super) fn to_text(&self) -> String {
+    pub(in crate::embedded) fn to_text(&self) -> String {
         let mut text = format!("{FIRST_LINE}{}id = {:016x}\n", self.frozen.to_text(), self.id);
         for (lane, keyspaces) in self.lanes.iter().enumerate() {
             let named: Vec<String> =
@@ -82,7 +82,7 @@ impl Manifest {
     }
 
     /// The inverse of [`Manifest::to_text`]; reads the former form too.
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Manifest> {
+    pub(in crate::embedded) fn parse(text: &str, path: &Path) -> Result<Manifest> {
         let damaged = |why: &str| {
             StorageError::Corrupt(format!("{} does not describe a store: {why}", path.display()))
         };
@@ -124,12 +124,12 @@ fn parse_keyspaces(text: &str) -> Option<Keyspaces> {
 
 impl Owner {
     /// The badge of the lane's own directory.
-    pub(super) fn lane_badge(self) -> String {
+    pub(in crate::embedded) fn lane_badge(self) -> String {
         with_checksum(format!("partita lane\nstore = {:016x}\nlane = {}\n", self.store, self.lane))
     }
 
     /// The badge of a keyspace's directory.
-    pub(super) fn keyspace_badge(self, name: &str, number: u64) -> String {
+    pub(in crate::embedded) fn keyspace_badge(self, name: &str, number: u64) -> String {
         with_checksum(format!(
             "partita keyspace\nstore = {:016x}\nlane = {}\nkeyspace = {number}\nname = {name}\n",
             self.store, self.lane

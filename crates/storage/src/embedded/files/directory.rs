@@ -18,24 +18,24 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::durable;
-use super::inventory::list;
-use super::manifest::Manifest;
-use super::mark::Mark;
-use super::settings::EmbeddedSettings;
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::files::durable;
+use crate::embedded::files::inventory::list;
+use crate::embedded::files::manifest::Manifest;
+use crate::embedded::files::mark::Mark;
+use crate::embedded::settings::EmbeddedSettings;
 
 /// A locked data directory. The lock goes with the value, and with the process.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(in crate::embedded) struct Directory {
     path: PathBuf,
     _lock: Option<File>,
 }
 
 impl Directory {
     /// Makes the directory if need be and takes it for this process.
-    pub(super) fn lock(path: &Path) -> Result<Directory> {
+    pub(in crate::embedded) fn lock(path: &Path) -> Result<Directory> {
         durable::make_directory(path)?;
         let lock_path = path.join("LOCK");
         let lock = OpenOptions::new()
@@ -50,7 +50,7 @@ impl Directory {
 
     /// Keeps processes away that would write, and changes nothing. Where there is no `LOCK`, nobody
     /// has it: who opens a store makes one.
-    pub(super) fn lock_for_reading(path: &Path) -> Result<Directory> {
+    pub(in crate::embedded) fn lock_for_reading(path: &Path) -> Result<Directory> {
         let lock_path = path.join("LOCK");
         let lock = match File::open(&lock_path) {
             Ok(lock) => Some(lock),
@@ -63,19 +63,19 @@ impl Directory {
         Ok(Directory { path: path.to_owned(), _lock: lock })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::embedded) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn lane(&self, lane: usize) -> PathBuf {
+    pub(in crate::embedded) fn lane(&self, lane: usize) -> PathBuf {
         self.path.join(format!("lane-{lane}"))
     }
 
-    pub(super) fn mark(&self, lane: usize) -> PathBuf {
+    pub(in crate::embedded) fn mark(&self, lane: usize) -> PathBuf {
         self.path.join(format!("lane-{lane}.mark"))
     }
 
-    pub(super) fn store_file(&self) -> PathBuf {
+    pub(in crate::embedded) fn store_file(&self) -> PathBuf {
         self.path.join("STORE")
     }
 
@@ -84,7 +84,10 @@ impl Directory {
     }
 
     /// What belongs to the store in here; none if there is no store yet.
-    pub(super) fn read_manifest(&self, settings: &EmbeddedSettings) -> Result<Option<Manifest>> {
+    pub(in crate::embedded) fn read_manifest(
+        &self,
+        settings: &EmbeddedSettings,
+    ) -> Result<Option<Manifest>> {
         let path = self.store_file();
         match fs::read(&path) {
             Ok(bytes) => {
@@ -98,7 +101,10 @@ impl Directory {
     }
 
     /// What is written down about a store that must be there.
-    pub(super) fn expect_manifest(&self, settings: &EmbeddedSettings) -> Result<Manifest> {
+    pub(in crate::embedded) fn expect_manifest(
+        &self,
+        settings: &EmbeddedSettings,
+    ) -> Result<Manifest> {
         if let Some(manifest) = self.read_manifest(settings)? {
             return Ok(manifest);
         }
@@ -114,7 +120,7 @@ impl Directory {
     }
 
     /// Begins to make a store: clears away an unfinished attempt, refuses anything else.
-    pub(super) fn begin_creating(&self) -> Result<()> {
+    pub(in crate::embedded) fn begin_creating(&self) -> Result<()> {
         let creating = self.creating_file();
         let unfinished = creating.exists();
         let mut lanes = list(&self.path)?;
@@ -128,19 +134,19 @@ impl Directory {
     }
 
     /// The store is complete: from now on it exists.
-    pub(super) fn finish_creating(&self, manifest: &Manifest) -> Result<()> {
+    pub(in crate::embedded) fn finish_creating(&self, manifest: &Manifest) -> Result<()> {
         durable::sync_directory(&self.path)?;
         self.write_manifest(manifest)?;
         self.end_creating()
     }
 
     /// Writes down what belongs to the store.
-    pub(super) fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
+    pub(in crate::embedded) fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
         durable::write(&self.store_file(), manifest.to_text().as_bytes())
     }
 
     /// Takes away what says that the store is not complete; it is.
-    pub(super) fn end_creating(&self) -> Result<()> {
+    pub(in crate::embedded) fn end_creating(&self) -> Result<()> {
         let creating = self.creating_file();
         if creating.exists() { durable::remove(&creating) } else { Ok(()) }
     }
@@ -158,7 +164,7 @@ fn taken(result: std::result::Result<(), TryLockError>, path: &Path) -> Result<(
     }
 }
 
-pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> StorageError {
+pub(in crate::embedded) fn failed(doing: &str, path: &Path, error: &io::Error) -> StorageError {
     StorageError::io(format!("cannot {doing} {}", path.display()), error)
 }
 

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::view::View;
 use crate::contract::{Record, Result, Space};
+use crate::embedded::view::View;
 use crate::prepared::{Change, record};
 
 /// So many are known at once. Partitions have three, and of logical partitions only those are worth
@@ -21,11 +21,11 @@ const COUNTERS_MAX: usize = 1_024;
 
 /// Records of the meta space, as they are stored now.
 #[derive(Debug, Default)]
-pub(super) struct Counters(HashMap<Bytes, Bytes>);
+pub(in crate::embedded) struct Counters(HashMap<Bytes, Bytes>);
 
 impl Counters {
     /// The record that is there, known or in the view, which shows all that is written.
-    pub(super) fn get(&mut self, key: &[u8], view: &View) -> Result<Option<Record>> {
+    pub(in crate::embedded) fn get(&mut self, key: &[u8], view: &View) -> Result<Option<Record>> {
         if let Some(known) = self.0.get(key) {
             return record(Space::Meta, known.clone()).map(Some);
         }
@@ -43,7 +43,7 @@ impl Counters {
     }
 
     /// Follows a change that is about to be written.
-    pub(super) fn change(&mut self, change: &Change) {
+    pub(in crate::embedded) fn change(&mut self, change: &Change) {
         let Some(known) = self.0.get_mut(&change.key) else { return };
         match &change.stored {
             Some(stored) => *known = Bytes::copy_from_slice(stored),
@@ -51,7 +51,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::embedded) fn clear(&mut self) {
         self.0.clear();
     }
 }

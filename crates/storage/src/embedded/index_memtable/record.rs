@@ -12,7 +12,7 @@
 
 use super::run::{Entry, Run};
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
 
 const VERSION: u8 = 1;
 

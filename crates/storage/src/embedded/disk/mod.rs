@@ -11,7 +11,7 @@
 //!   ├ under a quarter of it ┤                       exhausted: only reads
 //! ```
 //!
-//! *Held* is a file of half the reserve ([`super::reserve`]). *Still to be written* is what is in
+//! *Held* is a file of half the reserve (`disk/reserve.rs`). *Still to be written* is what is in
 //! memory and in the journal only: each buffer becomes a table before its journal goes, and what is
 //! submitted is written twice, to the journal now and to a table later.
 //!
@@ -23,6 +23,8 @@
 //!
 //! Each level is left later than it was entered, so that a store at the edge does not take turns.
 
+pub(in crate::embedded) mod reserve;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -31,10 +33,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::committer::now;
-use super::reserve::ReserveFile;
+use crate::contract::StorageError;
 use crate::contract::{Disk, DiskLevel, Result};
-use crate::error::StorageError;
+use crate::embedded::committer::now;
+use crate::embedded::disk::reserve::ReserveFile;
 
 const LOOK_BYTES: u64 = 1024 * 1024;
 const LOOK_AFTER: Duration = Duration::from_millis(10);

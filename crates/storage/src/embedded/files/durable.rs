@@ -8,14 +8,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::directory::failed;
 use crate::contract::Result;
+use crate::embedded::files::directory::failed;
 
 /// What the name of a file ends with that is to become another one.
-pub(super) const DRAFT: &str = ".new";
+pub(in crate::embedded) const DRAFT: &str = ".new";
 
 /// Writes a file so that there is, whatever happens, either what was there before or all of this.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(in crate::embedded) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(DRAFT);
     let draft = path.with_file_name(name);
@@ -31,7 +31,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Removes a file, or a directory with all that is in it, and its name. What is not there any more
 /// is no error.
-pub(super) fn remove(path: &Path) -> Result<()> {
+pub(in crate::embedded) fn remove(path: &Path) -> Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -42,7 +42,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 }
 
 /// Makes the names in a directory durable.
-pub(super) fn sync_directory(path: &Path) -> Result<()> {
+pub(in crate::embedded) fn sync_directory(path: &Path) -> Result<()> {
     let synced =
         if cfg!(unix) { File::open(path).and_then(|file| file.sync_all()) } else { Ok(()) };
     synced.map_err(|error| failed("sync", path, &error))
@@ -56,7 +56,7 @@ fn sync_parent(path: &Path) -> Result<()> {
 ///
 /// The directory above is synced also when there is nothing to make: a process that made this one
 /// may have ended before it came to that.
-pub(super) fn make_directory(path: &Path) -> Result<()> {
+pub(in crate::embedded) fn make_directory(path: &Path) -> Result<()> {
     let made: Vec<PathBuf> =
         path.ancestors().take_while(|path| !path.exists()).map(Path::to_path_buf).collect();
     fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;

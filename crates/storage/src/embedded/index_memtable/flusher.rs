@@ -15,13 +15,13 @@ use bytes::Bytes;
 use fjall::{Keyspace, PersistMode};
 
 use super::{Entry, Merge, Places, Runs};
+use crate::contract::StorageError;
 use crate::contract::{Direction, KeyRange, Result};
+use crate::embedded::committer::queue::{Task, Work};
 use crate::embedded::dropped::Dropped;
 use crate::embedded::keys::partition_of;
 use crate::embedded::lane::Lane;
-use crate::embedded::queue::{Task, Work};
 use crate::embedded::view::engine_error;
-use crate::error::StorageError;
 
 /// About how many bytes of entries are handed to the engine in one piece.
 const HANDFUL_BYTES: usize = 64 * 1024;
@@ -31,22 +31,22 @@ enum Job {
     Retire,
 }
 
-/// A lane's sorter; its thread ends with it.
-pub(in crate::embedded) struct Sorter {
+/// A lane's flusher; its thread ends with it.
+pub(in crate::embedded) struct Flusher {
     jobs: Option<Sender<Job>>,
     done: Receiver<Result<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Sorter {
-    pub(in crate::embedded) fn start(lane: Arc<Lane>, places: Places) -> Result<Sorter> {
+impl Flusher {
+    pub(in crate::embedded) fn start(lane: Arc<Lane>, places: Places) -> Result<Flusher> {
         let (jobs, work) = channel();
         let (finished, done) = channel();
         let thread = thread::Builder::new()
-            .name("partita-sorter".to_owned())
+            .name("partita-flusher".to_owned())
             .spawn(move || run(&lane, &places, &work, &finished))
             .map_err(|error| StorageError::io("cannot start a thread", &error))?;
-        Ok(Sorter { jobs: Some(jobs), done, thread: Some(thread) })
+        Ok(Flusher { jobs: Some(jobs), done, thread: Some(thread) })
     }
 
     fn send(&self, job: Job) {
@@ -57,7 +57,7 @@ impl Sorter {
     }
 
     /// Sorts runs in. When that is done the lane's committer finds a task in its queue.
-    pub(in crate::embedded) fn sort_in(&self, runs: Runs) {
+    pub(in crate::embedded) fn flush_runs(&self, runs: Runs) {
         self.send(Job::SortIn(runs));
     }
 
@@ -67,7 +67,7 @@ impl Sorter {
         self.send(Job::Retire);
     }
 
-    /// The result of [`Sorter::sort_in`] if it is there.
+    /// The result of [`Flusher::flush_runs`] if it is there.
     pub(in crate::embedded) fn finished(&self) -> Option<Result<()>> {
         match self.done.try_recv() {
             Ok(result) => Some(result),
@@ -76,13 +76,13 @@ impl Sorter {
         }
     }
 
-    /// Waits for the result of [`Sorter::sort_in`].
+    /// Waits for the result of [`Flusher::flush_runs`].
     pub(in crate::embedded) fn wait(&self) -> Result<()> {
         self.done.recv().unwrap_or_else(|_| Err(ended()))
     }
 }
 
-impl Drop for Sorter {
+impl Drop for Flusher {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -93,7 +93,7 @@ impl Drop for Sorter {
 }
 
 fn ended() -> StorageError {
-    StorageError::Poisoned("the sorter of the index ended".to_owned())
+    StorageError::Poisoned("the flusher of the index ended".to_owned())
 }
 
 fn run(lane: &Lane, places: &Places, work: &Receiver<Job>, finished: &Sender<Result<()>>) {
@@ -101,7 +101,7 @@ fn run(lane: &Lane, places: &Places, work: &Receiver<Job>, finished: &Sender<Res
         match job {
             Job::SortIn(runs) => {
                 // The committer may have ended; then nobody needs to know.
-                drop(finished.send(places.sort_in(&runs)));
+                drop(finished.send(places.flush_runs(&runs)));
                 let (done, _) = std::sync::mpsc::sync_channel(1);
                 lane.queue.push(Work::Task { task: Task::Settle, done });
             }
@@ -115,16 +115,16 @@ fn run(lane: &Lane, places: &Places, work: &Receiver<Job>, finished: &Sender<Res
 }
 
 impl Places {
-    fn sort_in(&self, runs: &Runs) -> Result<()> {
+    fn flush_runs(&self, runs: &Runs) -> Result<()> {
         // A relaxed store has not synced the records. Tables outlive the end of the machine, and
         // entries must not do so without the items of their group.
         self.database.persist(PersistMode::SyncData).map_err(engine_error)?;
-        sort_in(&self.index, runs, &self.dropped, self.table_bytes)
+        flush_runs(&self.index, runs, &self.dropped, self.table_bytes)
     }
 }
 
 /// Writes what runs say into tables of the index.
-fn sort_in(index: &Keyspace, runs: &Runs, dropped: &Dropped, table_bytes: usize) -> Result<()> {
+fn flush_runs(index: &Keyspace, runs: &Runs, dropped: &Dropped, table_bytes: usize) -> Result<()> {
     let dropped = dropped.get();
     let is_living = |key: &[u8]| partition_of(key).is_none_or(|id| !dropped.contains(&id));
     let newest_first = runs.iter().map(Arc::as_ref);

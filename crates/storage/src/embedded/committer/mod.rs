@@ -9,8 +9,12 @@
 //! ```
 //!
 //! A conflict or a batch at fault concerns its own ticket only. A write that fails stops the store:
-//! see [`super::health`]. Between groups the committer sleeps on its queue; when nothing comes for
-//! a while, it tidies up ([`super::tidy`]).
+//! see `health.rs`. Between groups the committer sleeps on its queue; when nothing comes for
+//! a while, it tidies up (`compactor/idle.rs`).
+
+pub(in crate::embedded) mod counters;
+pub(in crate::embedded) mod group;
+pub(in crate::embedded) mod queue;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,21 +26,21 @@ use std::time::{Duration, Instant};
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use partita_model::Lsn;
 
-use super::counters::Counters;
-use super::disk::bytes_written;
-use super::group::{Changes, Group};
-use super::journal;
-use super::keys::{Family, group_key, lsn_value};
-use super::lane::{Lane, OpenLane};
-use super::mark::{Emptied, Mark};
-use super::merger::{Horizon, Merger};
-use super::pending::{Pending, Sorter};
-use super::queue::{Taken, Task, Work};
-use super::settings::Durability;
-use super::tidy::{self, Next, Relief, Rest};
-use super::view::{Lsns, Member, Spaces, View, engine_error};
+use crate::contract::StorageError;
 use crate::contract::{PartitionId, Result, Space};
-use crate::error::StorageError;
+use crate::embedded::committer::counters::Counters;
+use crate::embedded::committer::group::{Changes, Group};
+use crate::embedded::committer::queue::{Taken, Task, Work};
+use crate::embedded::compactor::idle::{self, Next, Relief, Rest};
+use crate::embedded::compactor::{Compactor, Horizon};
+use crate::embedded::disk::bytes_written;
+use crate::embedded::files::journal;
+use crate::embedded::files::mark::{Emptied, Mark};
+use crate::embedded::index_memtable::{Flusher, IndexMemtable};
+use crate::embedded::keys::{Family, group_key, lsn_value};
+use crate::embedded::lane::{Lane, OpenLane};
+use crate::embedded::settings::Durability;
+use crate::embedded::view::{Lsns, Member, Spaces, View, engine_error};
 
 /// How long an orderly end waits for the engine to flush. What is not flushed then is replayed from
 /// the journal at the next start.
@@ -66,11 +70,11 @@ pub(super) struct Committer {
     since_look: u64,
     durability: Durability,
     /// What is to be sorted into the index, and who does that; none in stores of the first formats.
-    pending: Option<(Pending, Sorter)>,
+    pending: Option<(IndexMemtable, Flusher)>,
     /// The views that may be held.
     horizon: Arc<Horizon>,
     /// Who merges tables; none in stores of formats before the fourth, where the engine does.
-    merger: Option<Merger>,
+    compactor: Option<Compactor>,
     relief: Relief,
     /// What is in a lane that is a copy goes with it: nothing is tidied up.
     is_copy: bool,
@@ -92,7 +96,7 @@ impl Committer {
             opening: lane.health.opening(),
             snapshot: open.database.snapshot(),
             group: open.group,
-            runs: open.pending.as_ref().map(Pending::runs).unwrap_or_default(),
+            runs: open.pending.as_ref().map(IndexMemtable::runs).unwrap_or_default(),
             spaces: Arc::clone(&open.spaces),
             members: Arc::clone(&members),
             lsns: lsns.clone(),
@@ -102,14 +106,14 @@ impl Committer {
         let horizon = Arc::new(Horizon::default());
         horizon.note(&view);
         let OpenLane { path, database, spaces, mark, group, pending, dropped, .. } = open;
-        let has_merger = open.frozen.has_merger() && !open.is_copy;
-        let sorted = |pending: Pending| {
+        let has_compactor = open.frozen.has_compactor() && !open.is_copy;
+        let sorted = |pending: IndexMemtable| {
             let places = pending.places(&database, spaces.get(Space::Index), dropped);
-            Ok((pending, Sorter::start(Arc::clone(&lane), places)?))
+            Ok((pending, Flusher::start(Arc::clone(&lane), places)?))
         };
         let pending = pending.map(sorted).transpose()?;
-        let merger = has_merger
-            .then(|| Merger::start(&spaces, &open.frozen, &horizon, &lane))
+        let compactor = has_compactor
+            .then(|| Compactor::start(&spaces, &open.frozen, &horizon, &lane))
             .transpose()?;
         Ok(Committer {
             lane,
@@ -126,7 +130,7 @@ impl Committer {
             durability,
             pending,
             horizon,
-            merger,
+            compactor,
             relief: Relief::default(),
             is_copy: open.is_copy,
         })
@@ -143,7 +147,7 @@ impl Committer {
                     self.process(work);
                     rest = self.rest();
                 }
-                Taken::Nothing => self.tidy(&mut rest),
+                Taken::Nothing => self.work_while_idle(&mut rest),
                 Taken::Ended => break,
             }
         }
@@ -288,11 +292,11 @@ impl Committer {
             }
         }
         self.complete(batch, bytes, durability)?;
-        self.spaces.kept.change_all(&items, self.group);
-        if let (Some((pending, sorter)), Some(run)) = (&mut self.pending, run) {
+        self.spaces.row_cache.change_all(&items, self.group);
+        if let (Some((pending, flusher)), Some(run)) = (&mut self.pending, run) {
             pending.push(self.group, run);
             if pending.is_due() {
-                sorter.sort_in(pending.begin_sorting());
+                flusher.flush_runs(pending.begin_flush());
             }
         }
         Ok(())
@@ -322,8 +326,8 @@ impl Committer {
         let begun = now();
         batch.durability(Some(mode)).commit().map_err(engine_error)?;
         self.tell_if_slow(begun.elapsed());
-        if let Some(merger) = &self.merger {
-            merger.look();
+        if let Some(compactor) = &self.compactor {
+            compactor.look();
         }
         self.group += 1;
         self.lane.groups.fetch_add(1, Ordering::Relaxed);
@@ -352,12 +356,12 @@ impl Committer {
         self.database.persist(PersistMode::Buffer).map_err(engine_error)
     }
 
-    /// Looks whether the sorter is done, or waits for it if too much is pending.
+    /// Looks whether the flusher is done, or waits for it if too much is pending.
     fn settle_or_wait(&mut self) -> Result<()> {
-        let Some((pending, sorter)) = &self.pending else { return Ok(()) };
+        let Some((pending, flusher)) = &self.pending else { return Ok(()) };
         let finished = match pending.is_too_much() {
-            true => Some(sorter.wait()),
-            false => sorter.finished(),
+            true => Some(flusher.wait()),
+            false => flusher.finished(),
         };
         finished.map_or(Ok(()), |sorted| sorted.and_then(|()| self.settle()))
     }
@@ -370,24 +374,24 @@ impl Committer {
         }
         self.complete(batch, 0, Durability::Sync)?;
         if let Some((pending, _)) = &mut self.pending {
-            pending.end_sorting();
+            pending.end_flush();
         }
         self.publish();
-        if let Some((_, sorter)) = &self.pending {
-            sorter.retire();
+        if let Some((_, flusher)) = &self.pending {
+            flusher.retire();
         }
         Ok(())
     }
 
     /// Sorts all pending changes in.
-    fn sort_in(&mut self) -> Result<()> {
-        while let Some((pending, sorter)) = &mut self.pending
+    fn flush_runs(&mut self) -> Result<()> {
+        while let Some((pending, flusher)) = &mut self.pending
             && !pending.is_empty()
         {
-            if !pending.is_sorting() {
-                sorter.sort_in(pending.begin_sorting());
+            if !pending.is_flushing() {
+                flusher.flush_runs(pending.begin_flush());
             }
-            sorter.wait()?;
+            flusher.wait()?;
             self.settle()?;
         }
         Ok(())
@@ -450,7 +454,7 @@ impl Committer {
             // Has been done before any work: see `process`.
             Task::Settle => {}
             Task::SortIn => {
-                let sorted = self.sort_in();
+                let sorted = self.flush_runs();
                 sorted.map_err(|error| self.lane.health.poison(error.to_string()))?;
             }
         }
@@ -462,7 +466,7 @@ impl Committer {
     fn relieve(&mut self) -> Result<()> {
         let least = self.bytes_worth_a_table();
         self.sort_in_what_is_worth_it(least);
-        self.flush(tidy::worth_a_table(&self.spaces, least))
+        self.flush(idle::worth_a_table(&self.spaces, least))
     }
 
     fn flush(&self, spaces: Vec<Space>) -> Result<()> {
@@ -472,19 +476,19 @@ impl Committer {
     }
 
     fn bytes_worth_a_table(&self) -> u64 {
-        tidy::bytes_worth_a_table(&self.spaces, self.lane.disk.level())
+        idle::bytes_worth_a_table(&self.spaces, self.lane.disk.level())
     }
 
     fn sort_in_what_is_worth_it(&mut self, least: u64) {
-        if let Some((pending, sorter)) = &mut self.pending
-            && pending.is_worth_sorting(least)
+        if let Some((pending, flusher)) = &mut self.pending
+            && pending.is_worth_a_flush(least)
         {
-            sorter.sort_in(pending.begin_sorting());
+            flusher.flush_runs(pending.begin_flush());
         }
     }
 
-    /// Nobody has written for a while: see [`super::tidy`].
-    fn tidy(&mut self, rest: &mut Rest) {
+    /// Nobody has written for a while: see `compactor/idle.rs`.
+    fn work_while_idle(&mut self, rest: &mut Rest) {
         if self.lane.health.check_not_poisoned().is_err() {
             rest.end();
             return;
@@ -496,18 +500,18 @@ impl Committer {
         }
         let least = self.bytes_worth_a_table();
         self.sort_in_what_is_worth_it(least);
-        if let Some(merger) = &self.merger {
-            merger.look_once();
+        if let Some(compactor) = &self.compactor {
+            compactor.look_once();
         }
-        let done = match rest.next(&self.spaces, self.merger.is_some(), least) {
+        let done = match rest.next(&self.spaces, self.compactor.is_some(), least) {
             Next::Done | Next::Wait => Ok(()),
             Next::Flush(spaces) => self.flush(spaces),
             Next::Merge(bytes_max) => {
-                if let Some(merger) = &self.merger {
-                    merger.make_whole(bytes_max);
+                if let Some(compactor) = &self.compactor {
+                    compactor.make_whole(bytes_max);
                 }
                 // There may be no room for that, and then this is all that can be given back.
-                if tidy::has_replaced_tables(&self.spaces) { self.let_go() } else { Ok(()) }
+                if idle::has_replaced_tables(&self.spaces) { self.let_go() } else { Ok(()) }
             }
             Next::LetGo => self.let_go(),
         };
@@ -527,7 +531,7 @@ impl Committer {
     /// Leaves everything in tables, so that the next start has nothing to replay.
     fn finish(&mut self) -> Result<Flushed> {
         self.lane.health.check_not_poisoned()?;
-        self.sort_in()?;
+        self.flush_runs()?;
         let mut flushed = Flushed::Wholly;
         for keyspace in self.spaces.all() {
             if flush(keyspace)? == Flushed::Partly {

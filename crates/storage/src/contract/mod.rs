@@ -35,14 +35,17 @@
 //! The shape is made for remote stores too: reads come in batches, writes never block the caller,
 //! and a ticket can be awaited by a task or waited for by a thread.
 
+mod error;
+mod ticket;
+
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use partita_model::Lsn;
 
-pub use crate::error::StorageError;
-pub use crate::ticket::{Ticket, TicketSetter};
+pub use error::StorageError;
+pub use ticket::{Ticket, TicketSetter};
 
 /// A result of the storage layer.
 pub type Result<T> = std::result::Result<T, StorageError>;

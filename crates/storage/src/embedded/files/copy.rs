@@ -12,24 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::directory::{Directory, failed};
-use super::engine_files::read_version;
-use super::inventory::{KEYSPACE_BADGE, LANE_BADGE, list};
-use super::journal;
-use super::manifest::{ENGINES_OWN, Manifest};
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::files::directory::{Directory, failed};
+use crate::embedded::files::engine_files::read_version;
+use crate::embedded::files::inventory::{KEYSPACE_BADGE, LANE_BADGE, list};
+use crate::embedded::files::journal;
+use crate::embedded::files::manifest::{ENGINES_OWN, Manifest};
 
 /// So many names are tried: what somebody else has put there is left alone.
 const ATTEMPTS: u32 = 1_000;
 
 /// The copy's directory, which goes with the value.
 #[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
+pub(in crate::embedded) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Copies a store whose files are whole.
-    pub(super) fn of(directory: &Directory, manifest: &Manifest) -> Result<Scratch> {
+    pub(in crate::embedded) fn of(directory: &Directory, manifest: &Manifest) -> Result<Scratch> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let scratch = Scratch::make(&std::env::temp_dir(), |attempt| {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Scratch {
         Err(StorageError::Io(format!("{place} has directories of all names that were tried")))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::embedded) fn path(&self) -> &Path {
         &self.0
     }
 }

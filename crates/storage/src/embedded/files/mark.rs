@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Slots of the former form lack store and lane; they are read while `STORE` has its former form
-//! ([`super::manifest`]).
+//! (`files/manifest.rs`).
 //!
 //! A third place says when the lane's journals may hold no group ([`Emptied`]). It is written
 //! before they are emptied, and where it cannot be read nothing is concluded from it.
@@ -36,10 +36,10 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::directory::failed;
-use super::manifest::Owner;
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::files::directory::failed;
+use crate::embedded::files::manifest::Owner;
 
 const MAGIC: &[u8; 8] = b"PTMARK02";
 const FORMER_MAGIC: &[u8; 8] = b"PTMARK01";
@@ -60,21 +60,21 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// When journals may hold no group: as long as the newest has this number and the tables reach this
 /// group and none beyond it. What was written since would be in that journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Emptied {
-    pub(super) journal: u64,
-    pub(super) group: u64,
+pub(in crate::embedded) struct Emptied {
+    pub(in crate::embedded) journal: u64,
+    pub(in crate::embedded) group: u64,
 }
 
 impl Emptied {
     /// This journal was written to and has not been emptied since.
-    pub(super) fn never(journal: u64) -> Emptied {
+    pub(in crate::embedded) fn never(journal: u64) -> Emptied {
         Emptied { journal, group: u64::MAX }
     }
 }
 
 /// The mark of one lane, open for writing.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(in crate::embedded) struct Mark {
     path: PathBuf,
     file: File,
     owner: Owner,
@@ -86,7 +86,7 @@ pub(super) struct Mark {
 impl Mark {
     /// Makes the mark of a new lane: nothing acknowledged. Its name is durable when its directory
     /// is synced.
-    pub(super) fn create(path: &Path, owner: Owner) -> Result<Mark> {
+    pub(in crate::embedded) fn create(path: &Path, owner: Owner) -> Result<Mark> {
         let write = || {
             let mut file = File::create_new(path)?;
             file.set_len(2 * SLOT_STRIDE_BYTES)?;
@@ -99,7 +99,7 @@ impl Mark {
 
     /// The last group known to be acknowledged, by a file that is only read. One that is gone or
     /// has no valid slot is damage: without it a loss would go unnoticed.
-    pub(super) fn read(path: &Path, owner: Owner, is_former: bool) -> Result<u64> {
+    pub(in crate::embedded) fn read(path: &Path, owner: Owner, is_former: bool) -> Result<u64> {
         let slots = read_slots(path)?.into_iter().flatten().collect::<Vec<_>>();
         // While the store has its former form it has no number: one that a start was about to give
         // it, and was cut off, is not the one that this start would.
@@ -118,7 +118,7 @@ impl Mark {
     }
 
     /// Reads the mark, to go on with it.
-    pub(super) fn open(path: &Path, owner: Owner, is_former: bool) -> Result<Mark> {
+    pub(in crate::embedded) fn open(path: &Path, owner: Owner, is_former: bool) -> Result<Mark> {
         let group = Mark::read(path, owner, is_former)?;
         let file = OpenOptions::new().write(true).open(path);
         let file = file.map_err(|error| failed("open", path, &error))?;
@@ -127,7 +127,7 @@ impl Mark {
     }
 
     /// When the journals may hold no group, if that can be read.
-    pub(super) fn read_emptied(path: &Path, owner: Owner) -> Result<Option<Emptied>> {
+    pub(in crate::embedded) fn read_emptied(path: &Path, owner: Owner) -> Result<Option<Emptied>> {
         let bytes = std::fs::read(path).map_err(|error| failed("read", path, &error))?;
         let at = usize::try_from(EMPTIED_AT_BYTES).unwrap_or(usize::MAX);
         let Some(found) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
@@ -139,12 +139,12 @@ impl Mark {
         Ok(emptied.filter(|emptied| emptied_place(owner, *emptied) == *found))
     }
 
-    pub(super) fn emptied(&self) -> Option<Emptied> {
+    pub(in crate::embedded) fn emptied(&self) -> Option<Emptied> {
         self.emptied
     }
 
     /// Writes down when the journals may hold no group, durably.
-    pub(super) fn note_emptied(&mut self, emptied: Emptied) -> Result<()> {
+    pub(in crate::embedded) fn note_emptied(&mut self, emptied: Emptied) -> Result<()> {
         if self.emptied == Some(emptied) {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Mark {
     }
 
     /// Writes all of the mark in the present form.
-    pub(super) fn renew(&mut self) -> Result<()> {
+    pub(in crate::embedded) fn renew(&mut self) -> Result<()> {
         for position in [0, SLOT_STRIDE_BYTES] {
             let written = self.file.seek(SeekFrom::Start(position));
             let written = written.and_then(|_| self.file.write_all(&slot(self.owner, self.group)));
@@ -169,19 +169,19 @@ impl Mark {
     }
 
     /// Whether a file is a mark by which anything was acknowledged.
-    pub(super) fn says_acknowledged(path: &Path) -> bool {
+    pub(in crate::embedded) fn says_acknowledged(path: &Path) -> bool {
         let slots = if path.is_file() { read_slots(path).ok() } else { None };
         slots.is_some_and(|slots| slots.into_iter().flatten().any(|slot| slot.group > 0))
     }
 
     /// The last group known to be acknowledged.
-    pub(super) fn group(&self) -> u64 {
+    pub(in crate::embedded) fn group(&self) -> u64 {
         self.group
     }
 
     /// Notes that everything up to this group is durable.
     #[expect(clippy::disallowed_methods, reason = "paces the sync of a file, decides nothing")]
-    pub(super) fn advance(&mut self, group: u64) -> Result<()> {
+    pub(in crate::embedded) fn advance(&mut self, group: u64) -> Result<()> {
         self.group = group;
         let position = SeekFrom::Start(group % 2 * SLOT_STRIDE_BYTES);
         let slot = slot(self.owner, group);
@@ -194,7 +194,7 @@ impl Mark {
         Ok(())
     }
 
-    pub(super) fn sync(&self) -> Result<()> {
+    pub(in crate::embedded) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, &error))
     }
 }

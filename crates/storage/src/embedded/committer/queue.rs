@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use partita_model::Lsn;
 
-use super::committer::now;
+use crate::contract::StorageError;
 use crate::contract::{PartitionId, Result, TicketSetter};
-use crate::error::StorageError;
+use crate::embedded::committer::now;
 use crate::prepared::Prepared;
 
 /// Larger groups make each commit wait longer and the fsync hardly cheaper per commit.
@@ -33,14 +33,14 @@ const QUEUE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// One thing for the committer to do.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(in crate::embedded) enum Work {
     Commit { partition: PartitionId, prepared: Prepared, setter: TicketSetter },
     Task { task: Task, done: SyncSender<Result<()>> },
 }
 
 /// Changes of the set of partitions.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(in crate::embedded) enum Task {
     /// Writes records of the store itself, durably.
     Record(Vec<(Vec<u8>, Vec<u8>)>),
     /// Begins to serve partitions, which are at this LSN.
@@ -56,14 +56,14 @@ pub(super) enum Task {
 }
 
 impl Work {
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(in crate::embedded) fn size_bytes(&self) -> usize {
         match self {
             Work::Commit { prepared, .. } => prepared.size_bytes(),
             Work::Task { .. } => 0,
         }
     }
 
-    pub(super) fn refuse(self, error: StorageError) {
+    pub(in crate::embedded) fn refuse(self, error: StorageError) {
         match self {
             Work::Commit { setter, .. } => setter.set(Err(error)),
             // Nobody may be waiting any more; then nobody needs the answer.
@@ -74,7 +74,7 @@ impl Work {
 
 /// What a wait for work brought.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(in crate::embedded) enum Taken {
     /// Several commits, or one task.
     Work(Vec<Work>),
     /// Nothing came in this time.
@@ -84,7 +84,7 @@ pub(super) enum Taken {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(in crate::embedded) struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// Adds work, or refuses it at once.
-    pub(super) fn push(&self, work: Work) {
+    pub(in crate::embedded) fn push(&self, work: Work) {
         let mut state = self.lock();
         let error = if state.ended {
             state.why_ended.clone().unwrap_or(StorageError::Closed)
@@ -129,7 +129,7 @@ impl Queue {
     }
 
     /// Waits for work, no longer than this if it says so, and takes what may be done together.
-    pub(super) fn take(&self, wait_max: Option<Duration>) -> Taken {
+    pub(in crate::embedded) fn take(&self, wait_max: Option<Duration>) -> Taken {
         let Some(state) = self.wait(wait_max) else { return Taken::Nothing };
         let mut state = self.let_gather(state);
         if state.waiting.is_empty() {
@@ -193,7 +193,7 @@ impl Queue {
     }
 
     /// Takes no more; what waits is still done.
-    pub(super) fn end(&self, why: StorageError) {
+    pub(in crate::embedded) fn end(&self, why: StorageError) {
         let mut state = self.lock();
         state.ended = true;
         state.why_ended = Some(why);
@@ -202,13 +202,13 @@ impl Queue {
     }
 
     /// Takes work again, for another committer. What is left of before is refused.
-    pub(super) fn begin_again(&self) {
+    pub(in crate::embedded) fn begin_again(&self) {
         self.refuse_waiting(&StorageError::Reopened);
         *self.lock() = State::default();
     }
 
     /// Refuses what waits.
-    pub(super) fn refuse_waiting(&self, error: &StorageError) {
+    pub(in crate::embedded) fn refuse_waiting(&self, error: &StorageError) {
         let waiting = {
             let mut state = self.lock();
             state.bytes = 0;

@@ -22,17 +22,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::directory::{Directory, failed};
-use super::durable;
-use super::engine_files::{Table, read_version};
-use super::journal;
-use super::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Manifest, Owner};
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
+use crate::embedded::files::directory::{Directory, failed};
+use crate::embedded::files::durable;
+use crate::embedded::files::engine_files::{Table, read_version};
+use crate::embedded::files::journal;
+use crate::embedded::files::manifest::{ENGINES_OWN, ENGINES_OWN_NAME, Manifest, Owner};
 
-/// The badge of a lane and of a keyspace: see [`super::manifest`].
-pub(super) const LANE_BADGE: &str = "LANE";
-pub(super) const KEYSPACE_BADGE: &str = "KEYSPACE";
+/// The badge of a lane and of a keyspace: see `files/manifest.rs`.
+pub(in crate::embedded) const LANE_BADGE: &str = "LANE";
+pub(in crate::embedded) const KEYSPACE_BADGE: &str = "KEYSPACE";
 
 /// The engine's mark of a complete database, of the version that is pinned.
 const ENGINE_VERSION: &[u8] = b"FJL\x03";
@@ -46,7 +46,7 @@ const TOLD_MAX: usize = 3;
 
 /// How much is read, and what becomes of files that cannot be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(in crate::embedded) enum Depth {
     /// What cannot be read ends the start: nobody knows whether it is damaged.
     #[default]
     Start,
@@ -56,16 +56,16 @@ pub(super) enum Depth {
 
 /// What was looked at, and what is wrong with it.
 #[derive(Debug, Default)]
-pub(super) struct Inventory {
-    pub(super) tables: usize,
+pub(in crate::embedded) struct Inventory {
+    pub(in crate::embedded) tables: usize,
     /// Tables of which every byte was read.
-    pub(super) tables_read: usize,
-    pub(super) problems: Vec<String>,
+    pub(in crate::embedded) tables_read: usize,
+    pub(in crate::embedded) problems: Vec<String>,
     depth: Depth,
 }
 
 /// Refuses a store that is not complete.
-pub(super) fn verify(directory: &Directory, manifest: &Manifest) -> Result<Inventory> {
+pub(in crate::embedded) fn verify(directory: &Directory, manifest: &Manifest) -> Result<Inventory> {
     let inventory = take(directory, manifest, Depth::Start)?;
     if inventory.problems.is_empty() {
         return Ok(inventory);
@@ -83,7 +83,11 @@ pub(super) fn verify(directory: &Directory, manifest: &Manifest) -> Result<Inven
 }
 
 /// Compares all files with what was written down.
-pub(super) fn take(directory: &Directory, manifest: &Manifest, depth: Depth) -> Result<Inventory> {
+pub(in crate::embedded) fn take(
+    directory: &Directory,
+    manifest: &Manifest,
+    depth: Depth,
+) -> Result<Inventory> {
     let mut inventory = Inventory { depth, ..Inventory::default() };
     inventory.look_at_top(directory, manifest)?;
     for (lane, keyspaces) in manifest.lanes.iter().enumerate() {
@@ -295,7 +299,7 @@ fn canonical(text: &str) -> Option<u64> {
 }
 
 /// What a directory has, by name.
-pub(super) fn list(path: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub(in crate::embedded) fn list(path: &Path) -> Result<Vec<(String, PathBuf)>> {
     let listed = || -> std::io::Result<Vec<(String, PathBuf)>> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {

@@ -12,26 +12,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use partita_model::Lsn;
 
-use super::counters::Counters;
-use super::view::{Member, View};
+use crate::contract::StorageError;
 use crate::contract::{Commit, PartitionId, Record, Result, Space, TicketSetter};
-use crate::error::StorageError;
+use crate::embedded::committer::counters::Counters;
+use crate::embedded::view::{Member, View};
 use crate::prepared::{Change, Prepared, record};
 
 /// Batches on their way.
-pub(super) struct Group {
+pub(in crate::embedded) struct Group {
     view: Arc<View>,
-    pub(super) changes: Changes,
+    pub(in crate::embedded) changes: Changes,
     /// Where the last change of a key is, for keys of items and meta. Those of the other spaces are
     /// many and hardly anybody asks for one.
     found: [HashMap<Bytes, usize>; Space::ALL.len()],
     /// The LSNs reached, by slot.
-    pub(super) lsns: HashMap<usize, (PartitionId, Lsn)>,
-    pub(super) answers: Vec<(TicketSetter, Result<Commit>)>,
+    pub(in crate::embedded) lsns: HashMap<usize, (PartitionId, Lsn)>,
+    pub(in crate::embedded) answers: Vec<(TicketSetter, Result<Commit>)>,
 }
 
 impl Group {
-    pub(super) fn new(view: Arc<View>) -> Group {
+    pub(in crate::embedded) fn new(view: Arc<View>) -> Group {
         Group {
             view,
             changes: Changes::default(),
@@ -41,7 +41,7 @@ impl Group {
         }
     }
 
-    pub(super) fn decide(
+    pub(in crate::embedded) fn decide(
         &mut self,
         members: &HashMap<PartitionId, Member>,
         counters: &mut Counters,
@@ -96,18 +96,23 @@ fn has_places(space: Space) -> bool {
 
 /// What batches change, by spaces.
 #[derive(Debug, Default)]
-pub(super) struct Changes([Pieces; Space::ALL.len()]);
+pub(in crate::embedded) struct Changes([Pieces; Space::ALL.len()]);
 
 impl Changes {
     /// Records of the store itself.
-    pub(super) fn of_store(records: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Changes {
+    pub(in crate::embedded) fn of_store(
+        records: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+    ) -> Changes {
         let mut changes = Changes::default();
         changes.add_own(records);
         changes
     }
 
     /// Adds records of the store itself, whose keys are distinct.
-    pub(super) fn add_own(&mut self, records: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) {
+    pub(in crate::embedded) fn add_own(
+        &mut self,
+        records: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+    ) {
         let space = Space::Meta;
         let own = |(key, value): (Vec<u8>, Vec<u8>)| Change {
             space,
@@ -121,11 +126,11 @@ impl Changes {
         pieces.end_piece();
     }
 
-    pub(super) fn of(&self, space: Space) -> &Pieces {
+    pub(in crate::embedded) fn of(&self, space: Space) -> &Pieces {
         &self.0[space as usize]
     }
 
-    pub(super) fn of_mut(&mut self, space: Space) -> &mut Pieces {
+    pub(in crate::embedded) fn of_mut(&mut self, space: Space) -> &mut Pieces {
         &mut self.0[space as usize]
     }
 
@@ -134,25 +139,25 @@ impl Changes {
         self.0.iter_mut().for_each(Pieces::end_piece);
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(in crate::embedded) fn size_bytes(&self) -> usize {
         self.0.iter().map(Pieces::size_bytes).sum()
     }
 }
 
 /// Changes of one space: pieces that are in order, each with a key once.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(in crate::embedded) struct Pieces {
     changes: Vec<Change>,
     /// Where the pieces end.
     ends: Vec<usize>,
 }
 
 impl Pieces {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::embedded) fn len(&self) -> usize {
         self.changes.len()
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(in crate::embedded) fn size_bytes(&self) -> usize {
         self.changes.iter().map(Change::size_bytes).sum()
     }
 
@@ -183,12 +188,12 @@ impl Pieces {
     ///
     /// A key that several batches of a group change is there once, because the engine would file
     /// both changes under one sequence number.
-    pub(super) fn in_order(&self) -> impl ExactSizeIterator<Item = &Change> {
+    pub(in crate::embedded) fn in_order(&self) -> impl ExactSizeIterator<Item = &Change> {
         self.order().into_iter().map(|at| &self.changes[at])
     }
 
     /// The same for who keeps them.
-    pub(super) fn take_in_order(&mut self) -> impl ExactSizeIterator<Item = Change> {
+    pub(in crate::embedded) fn take_in_order(&mut self) -> impl ExactSizeIterator<Item = Change> {
         let nothing = || Change { space: Space::Meta, key: Bytes::new(), stored: None };
         let order = self.order();
         order.into_iter().map(move |at| std::mem::replace(&mut self.changes[at], nothing()))

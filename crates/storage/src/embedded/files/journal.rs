@@ -3,7 +3,7 @@
 //! On recovery the engine takes a batch it cannot read for the unfinished last write and cuts the
 //! journal there, together with everything after it. That is right for a torn end and fatal for a
 //! damaged middle, and afterwards the difference can no longer be seen. So the journals are walked
-//! first, reading only: every batch begins with its group number ([`super::keys::group_key`]), so
+//! first, reading only: every batch begins with its group number (`keys/group_key.rs`), so
 //! the numbers must follow each other without a gap, across files, and the last one must reach the
 //! lane's mark.
 //!
@@ -41,16 +41,16 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::directory::failed;
-use super::durable;
-use super::keys::{Family, SYSTEM, group_key, partition_of};
-use super::lane_of;
-use super::mark::Emptied;
+use crate::contract::StorageError;
 use crate::contract::{PartitionId, Result};
-use crate::error::StorageError;
+use crate::embedded::files::directory::failed;
+use crate::embedded::files::durable;
+use crate::embedded::files::mark::Emptied;
+use crate::embedded::keys::{Family, SYSTEM, group_key, partition_of};
+use crate::embedded::lane_of;
 
 /// What names of journals end with; before it is the number.
-pub(super) const SUFFIX: &str = ".jnl";
+pub(in crate::embedded) const SUFFIX: &str = ".jnl";
 
 const TRAILER: &[u8; 4] = b"FJL\x03";
 
@@ -59,12 +59,12 @@ const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// What the journals of one lane hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Findings {
+pub(in crate::embedded) struct Findings {
     /// The last readable group, if the journals hold any.
-    pub(super) last_group: Option<u64>,
-    pub(super) batches: u64,
+    pub(in crate::embedded) last_group: Option<u64>,
+    pub(in crate::embedded) batches: u64,
     /// Where a journal has bytes that are no batch: the torn end of a last write, or damage.
-    pub(super) unreadable: Option<(PathBuf, u64)>,
+    pub(in crate::embedded) unreadable: Option<(PathBuf, u64)>,
     last_sequence: u64,
     /// The number of the newest journal, and whether it holds a group.
     newest: u64,
@@ -77,7 +77,7 @@ pub(super) struct Findings {
 
 /// Walks all journals of a lane, oldest first. A gap between groups is an error, and so is a record
 /// of a partition that belongs to another one of these lanes.
-pub(super) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings> {
+pub(in crate::embedded) fn inspect(path: &Path, lane: usize, lanes: usize) -> Result<Findings> {
     let mut findings = Findings::default();
     let expected = Expected { lane, lanes };
     let mut last: Option<PathBuf> = None;
@@ -161,7 +161,7 @@ impl Findings {
     }
 
     /// Cuts off what cannot be read, after it was compared with what was acknowledged.
-    pub(super) fn cut(&self) -> Result<()> {
+    pub(in crate::embedded) fn cut(&self) -> Result<()> {
         let Some((path, position)) = &self.unreadable else { return Ok(()) };
         tracing::info!(
             journal = %path.display(),
@@ -178,7 +178,7 @@ impl Findings {
 
     /// Writes the newest journal into a new file and puts that in its place. Older ones were synced
     /// before a newer one was begun.
-    pub(super) fn write_anew(&self) -> Result<()> {
+    pub(in crate::embedded) fn write_anew(&self) -> Result<()> {
         let Some((path, end)) = &self.newest_end else { return Ok(()) };
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(*end).read_to_end(&mut bytes));
@@ -188,7 +188,11 @@ impl Findings {
 
     /// Compares with what was acknowledged. Journals without a group say nothing: all of them may
     /// be in the tables already, which the engine must be asked for.
-    pub(super) fn check(&self, acknowledged: u64, emptied: Option<Emptied>) -> Result<()> {
+    pub(in crate::embedded) fn check(
+        &self,
+        acknowledged: u64,
+        emptied: Option<Emptied>,
+    ) -> Result<()> {
         match (self.last_group, self.hollow.first()) {
             (Some(last), _) if last < acknowledged => Err(lost(last, acknowledged, self)),
             // Stores from before this was written down kept journals that they had emptied.
@@ -203,7 +207,11 @@ impl Findings {
 
     /// Compares journals without any group with what is written down about that, and with the last
     /// group that is in the tables.
-    pub(super) fn check_emptied(&self, emptied: Option<Emptied>, group: u64) -> Result<()> {
+    pub(in crate::embedded) fn check_emptied(
+        &self,
+        emptied: Option<Emptied>,
+        group: u64,
+    ) -> Result<()> {
         let Some(emptied) = emptied.filter(|_| self.last_group.is_none()) else { return Ok(()) };
         // The engine began a newer one since that was written down. It may not have been used.
         if self.newest > emptied.journal || emptied == self.emptied(group) {
@@ -217,7 +225,7 @@ impl Findings {
     }
 
     /// What is to be written down about journals without a group, where `known` is what is.
-    pub(super) fn next_emptied(&self, known: Option<Emptied>, group: u64) -> Emptied {
+    pub(in crate::embedded) fn next_emptied(&self, known: Option<Emptied>, group: u64) -> Emptied {
         match known {
             Some(known) if known.journal >= self.newest => known,
             _ if self.is_newest_in_use => Emptied::never(self.newest),
@@ -231,13 +239,17 @@ impl Findings {
 
     /// Removes journals without a group that older versions left behind others. If they stayed,
     /// they would look like damage as soon as the newest is written to.
-    pub(super) fn remove_hollow(&self) -> Result<()> {
+    pub(in crate::embedded) fn remove_hollow(&self) -> Result<()> {
         self.hollow.iter().try_for_each(|path| durable::remove(path))
     }
 }
 
 /// The message for acknowledged groups that are not there.
-pub(super) fn lost(recovered: u64, acknowledged: u64, findings: &Findings) -> StorageError {
+pub(in crate::embedded) fn lost(
+    recovered: u64,
+    acknowledged: u64,
+    findings: &Findings,
+) -> StorageError {
     let place = findings.unreadable.as_ref().map_or_else(String::new, |(path, position)| {
         format!(" ({} is unreadable from byte {position} on)", path.display())
     });
@@ -250,7 +262,7 @@ pub(super) fn lost(recovered: u64, acknowledged: u64, findings: &Findings) -> St
 /// Empties the journals of a lane whose records are all in tables. Otherwise the engine would read
 /// and skip them at the next start, at more than a microsecond for each record. The newest stays:
 /// the engine only restores its sequence numbers where it finds a journal.
-pub(super) fn clear(lane: &Path) -> Result<()> {
+pub(in crate::embedded) fn clear(lane: &Path) -> Result<()> {
     let mut journals = journals(lane)?;
     let newest = journals.pop();
     journals.iter().try_for_each(|(_, path)| durable::remove(path))?;
@@ -264,7 +276,7 @@ pub(super) fn clear(lane: &Path) -> Result<()> {
 }
 
 /// The number of the newest journal of a lane.
-pub(super) fn newest(lane: &Path) -> Result<u64> {
+pub(in crate::embedded) fn newest(lane: &Path) -> Result<u64> {
     Ok(journals(lane)?.last().map_or(0, |(number, _)| *number))
 }
 

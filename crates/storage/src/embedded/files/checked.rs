@@ -15,19 +15,19 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::contract::Result;
-use crate::error::StorageError;
+use crate::contract::StorageError;
 
 const NAME: &str = "checksum = ";
 
 /// A text with its checksum in a last line.
-pub(super) fn with_checksum(mut text: String) -> String {
+pub(in crate::embedded) fn with_checksum(mut text: String) -> String {
     let sum = xxh3_64(text.as_bytes());
     text.push_str(&format!("{NAME}{sum:016x}\n"));
     text
 }
 
 /// The text without its last line, if that is right.
-pub(super) fn verified<'a>(text: &'a str, path: &Path) -> Result<&'a str> {
+pub(in crate::embedded) fn verified<'a>(text: &'a str, path: &Path) -> Result<&'a str> {
     let end = text.rfind(NAME).filter(|at| text[..*at].ends_with('\n'));
     let body = end.and_then(|at| text.get(..at));
     body.filter(|body| with_checksum((*body).to_owned()) == text).ok_or_else(|| {

@@ -4,8 +4,8 @@
 //! tables, and each view keeps the tables alive that were there when it was taken: also those that
 //! merges have replaced since. The next writes change both. When none come, a lane that has just
 //! been filled would stay like that for as long as it is only read. So after a second without work
-//! its buffers are written into tables, changes of the index are sorted in ([`super::pending`]),
-//! what is in several runs of tables and not very large is made one ([`super::merger`]), and as
+//! its buffers are written into tables, changes of the index are sorted in (`index_memtable/`),
+//! what is in several runs of tables and not very large is made one (`compactor/`), and as
 //! long as there are replaced tables, the view is renewed, so that they can go. That does not wait
 //! for the one run: on a full disk there may never be room for it, and what merges replaced is what
 //! was deleted.
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use fjall::{AbstractTree, Keyspace};
 
-use super::committer::now;
-use super::merger;
-use super::view::Spaces;
 use crate::contract::{DiskLevel, Space};
+use crate::embedded::committer::now;
+use crate::embedded::compactor;
+use crate::embedded::view::Spaces;
 
 /// A buffer with less than this stays, if there is room on the disk.
 const BUFFER_BYTES_MIN: u64 = 1024 * 1024;
@@ -44,13 +44,13 @@ const LARGE: [Space; 3] = [Space::Items, Space::Index, Space::Feed];
 
 /// A time without work.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(in crate::embedded) struct Rest {
     looks_left: u32,
 }
 
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(in crate::embedded) enum Next {
     /// Nothing, until there was work again.
     Done,
     /// Nothing yet: the engine is busy.
@@ -66,24 +66,24 @@ pub(super) enum Next {
 
 impl Rest {
     /// After work, or when the lane was opened.
-    pub(super) fn begin() -> Rest {
+    pub(in crate::embedded) fn begin() -> Rest {
         Rest { looks_left: LOOKS_MAX }
     }
 
     /// No more looks.
-    pub(super) fn end(&mut self) {
+    pub(in crate::embedded) fn end(&mut self) {
         self.looks_left = 0;
     }
 
     /// How long until the next look; none when there is nothing to look for.
-    pub(super) fn wait(&self) -> Option<Duration> {
+    pub(in crate::embedded) fn wait(&self) -> Option<Duration> {
         let looks = LOOKS_MAX - self.looks_left.min(LOOKS_MAX);
         (self.looks_left > 0).then(|| FIRST_WAIT * 2u32.saturating_pow(looks / 2))
     }
 
     /// Looks. `merges` says whether it is for us to merge tables, `least` in how small a buffer
     /// [there is something worth a table](bytes_worth_a_table).
-    pub(super) fn next(&mut self, spaces: &Spaces, merges: bool, least: u64) -> Next {
+    pub(in crate::embedded) fn next(&mut self, spaces: &Spaces, merges: bool, least: u64) -> Next {
         let whole_bytes = if merges { self.whole_bytes() } else { 0 };
         self.looks_left = self.looks_left.saturating_sub(1);
         let keyspaces = || LARGE.into_iter().map(|space| (space, spaces.get(space)));
@@ -120,30 +120,30 @@ impl Rest {
 
 /// Whether a keyspace has no more bytes than this, and those are not one run.
 fn is_in_parts(keyspace: &Keyspace, bytes_max: u64) -> bool {
-    keyspace.tree.disk_space() <= bytes_max && !merger::is_whole(keyspace)
+    keyspace.tree.disk_space() <= bytes_max && !compactor::is_whole(keyspace)
 }
 
 /// Whether there are tables that merges have replaced and a view may keep.
-pub(super) fn has_replaced_tables(spaces: &Spaces) -> bool {
+pub(in crate::embedded) fn has_replaced_tables(spaces: &Spaces) -> bool {
     LARGE.into_iter().any(|space| spaces.get(space).tree.version_free_list_len() > 0)
 }
 
 /// How much a buffer or the pending changes of the index must have to be made tables of when there
 /// is time. Many small tables that cannot be merged would keep even deletes from being written.
-pub(super) fn bytes_worth_a_table(spaces: &Spaces, level: DiskLevel) -> u64 {
+pub(in crate::embedded) fn bytes_worth_a_table(spaces: &Spaces, level: DiskLevel) -> u64 {
     let is_relief = level >= DiskLevel::Full && spaces.has_few_runs();
     if is_relief { 1 } else { BUFFER_BYTES_MIN }
 }
 
 /// The spaces that have so much in their buffers.
-pub(super) fn worth_a_table(spaces: &Spaces, least: u64) -> Vec<Space> {
+pub(in crate::embedded) fn worth_a_table(spaces: &Spaces, least: u64) -> Vec<Space> {
     let bytes = |space: &Space| spaces.get(*space).tree.active_memtable().size();
     LARGE.into_iter().filter(|space| bytes(space) >= least).collect()
 }
 
 /// When what was deleted on a full disk becomes tables while there is work.
 #[derive(Debug, Default)]
-pub(super) struct Relief {
+pub(in crate::embedded) struct Relief {
     /// Something was deleted that may be in no table yet.
     is_needed: bool,
     last: Option<Instant>,
@@ -151,7 +151,7 @@ pub(super) struct Relief {
 
 impl Relief {
     /// A group was written; true if it is time.
-    pub(super) fn is_due(&mut self, frees: bool, level: DiskLevel) -> bool {
+    pub(in crate::embedded) fn is_due(&mut self, frees: bool, level: DiskLevel) -> bool {
         self.is_needed |= frees;
         let is_due = self.is_needed
             && level >= DiskLevel::Full

@@ -20,8 +20,8 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::directory::failed;
 use crate::contract::Result;
+use crate::embedded::files::directory::failed;
 
 const TRAILER_BYTES: usize = 38;
 
@@ -29,20 +29,22 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// A table that a keyspace has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Table {
-    pub(super) number: u64,
+pub(in crate::embedded) struct Table {
+    pub(in crate::embedded) number: u64,
     checksum: u128,
 }
 
 /// What a keyspace consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Version {
-    pub(super) number: u64,
-    pub(super) tables: Vec<Table>,
+pub(in crate::embedded) struct Version {
+    pub(in crate::embedded) number: u64,
+    pub(in crate::embedded) tables: Vec<Table>,
 }
 
 /// Reads the version that a keyspace's directory has; `Err` within says what is wrong with it.
-pub(super) fn read_version(keyspace: &Path) -> Result<std::result::Result<Version, String>> {
+pub(in crate::embedded) fn read_version(
+    keyspace: &Path,
+) -> Result<std::result::Result<Version, String>> {
     let current = keyspace.join("current");
     let bytes = match read(&current)? {
         Some(bytes) => bytes,
@@ -62,7 +64,7 @@ pub(super) fn read_version(keyspace: &Path) -> Result<std::result::Result<Versio
 
 impl Table {
     /// Whether a file is this table: reads all of it.
-    pub(super) fn is_in(self, path: &Path) -> Result<bool> {
+    pub(in crate::embedded) fn is_in(self, path: &Path) -> Result<bool> {
         let sum = || -> io::Result<u128> {
             let mut file = File::open(path)?;
             let mut buffer = vec![0; READ_BYTES];

@@ -17,6 +17,9 @@
 //! A merge frees what no view can show any more. Which is the oldest view that is still held, the
 //! engine knows only roughly; [`Horizon`] knows exactly.
 
+pub(in crate::embedded) mod idle;
+pub(in crate::embedded) mod pressure;
+
 use std::collections::VecDeque;
 use std::slice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,15 +31,15 @@ use fjall::{AbstractTree, CompressionType, Keyspace};
 use lsm_tree::Table;
 use lsm_tree::compaction::{Choice, CompactionStrategy};
 
-use super::committer::now;
-use super::disk::{DiskWatch, MergeRoom};
-use super::health::Health;
-use super::lane::Lane;
-use super::pending;
-use super::settings::Frozen;
-use super::view::{Spaces, View, engine_error};
+use crate::contract::StorageError;
 use crate::contract::{DiskLevel, Result, Space};
-use crate::error::StorageError;
+use crate::embedded::committer::now;
+use crate::embedded::disk::{DiskWatch, MergeRoom};
+use crate::embedded::health::Health;
+use crate::embedded::index_memtable;
+use crate::embedded::lane::Lane;
+use crate::embedded::settings::Frozen;
+use crate::embedded::view::{Spaces, View, engine_error};
 
 /// So often a lane that is written to is looked at, and for so many looks after the last write.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -48,10 +51,10 @@ const LOOK_FOR_ROOM_AFTER: Duration = Duration::from_millis(500);
 /// So many new tables are merged at once into the first level, which has as many of the size that
 /// is chosen. With more of them there would be less to merge in all, but readers look at each run.
 /// Items are read by key, where filters know who has it. What is sorted into the index at once is
-/// one run of several tables ([`pending::SORT_TABLES`]), so these are six runs.
+/// one run of several tables ([`index_memtable::SORT_TABLES`]), so these are six runs.
 const NEW_TABLES: u8 = 4;
 const NEW_TABLES_OF_ITEMS: u8 = 8;
-const NEW_TABLES_OF_INDEX: u8 = 6 * pending::SORT_TABLES;
+const NEW_TABLES_OF_INDEX: u8 = 6 * index_memtable::SORT_TABLES;
 
 /// With so many tables the first level of the index would be very large, were they not smaller.
 const INDEX_TABLE_SHARE: u64 = 3;
@@ -162,7 +165,7 @@ impl Desk {
 }
 
 /// Merges the tables of a lane; its threads end with it, after the merge that they are at.
-pub(super) struct Merger {
+pub(super) struct Compactor {
     desks: Vec<Arc<Desk>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -187,19 +190,19 @@ struct Worker {
     disk: Arc<DiskWatch>,
 }
 
-impl Merger {
+impl Compactor {
     pub(super) fn start(
         spaces: &Spaces,
         frozen: &Frozen,
         horizon: &Arc<Horizon>,
         lane: &Lane,
-    ) -> Result<Merger> {
+    ) -> Result<Compactor> {
         let place = |space| Place::new(spaces, space, frozen);
         let first = vec![place(Space::Items), place(Space::Feed)];
         let mut second = vec![place(Space::Index), place(Space::Meta)];
         let pending = spaces.pending.iter();
         second.extend(pending.map(|keyspace| Place::with(keyspace, 4, frozen.table_bytes)));
-        let mut merger = Merger { desks: Vec::new(), threads: Vec::new() };
+        let mut compactor = Compactor { desks: Vec::new(), threads: Vec::new() };
         for places in [first, second] {
             let desk = Arc::new(Desk::default());
             let worker = Worker {
@@ -211,14 +214,14 @@ impl Merger {
                 disk: Arc::clone(&lane.disk),
             };
             let thread = thread::Builder::new()
-                .name("partita-merger".to_owned())
+                .name("partita-compactor".to_owned())
                 .spawn(move || worker.run())
                 .map_err(|error| StorageError::io("cannot start a thread", &error))?;
-            merger.desks.push(desk);
-            merger.threads.push(thread);
+            compactor.desks.push(desk);
+            compactor.threads.push(thread);
         }
-        merger.look();
-        Ok(merger)
+        compactor.look();
+        Ok(compactor)
     }
 
     /// The lane has been written to.
@@ -237,7 +240,7 @@ impl Merger {
     }
 }
 
-impl Drop for Merger {
+impl Drop for Compactor {
     fn drop(&mut self) {
         self.desks.iter().for_each(|desk| desk.ask(Task::End));
         for thread in self.threads.drain(..) {

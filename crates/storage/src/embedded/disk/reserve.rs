@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The file, which may not be there.
 #[derive(Debug)]
-pub(super) struct ReserveFile {
+pub(in crate::embedded) struct ReserveFile {
     path: PathBuf,
     held_bytes: u64,
     /// The file system does not set blocks aside; told once.
@@ -23,19 +23,19 @@ pub(super) struct ReserveFile {
 
 impl ReserveFile {
     /// The one in this directory, as it was left.
-    pub(super) fn open(directory: &Path) -> ReserveFile {
+    pub(in crate::embedded) fn open(directory: &Path) -> ReserveFile {
         let path = directory.join("RESERVE");
         let held_bytes = fs::metadata(&path).map_or(0, |metadata| held_bytes(&metadata));
         ReserveFile { path, held_bytes, is_impossible: false }
     }
 
-    pub(super) fn held_bytes(&self) -> u64 {
+    pub(in crate::embedded) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
     /// Makes it this large, if the file system can. A failure leaves it as it was: there is just
     /// less room than it seemed.
-    pub(super) fn grow_to(&mut self, bytes: u64) {
+    pub(in crate::embedded) fn grow_to(&mut self, bytes: u64) {
         if bytes <= self.held_bytes || self.is_impossible {
             return;
         }
@@ -53,7 +53,7 @@ impl ReserveFile {
     }
 
     /// Gives back what it has beyond this size.
-    pub(super) fn shrink_to(&mut self, bytes: u64) {
+    pub(in crate::embedded) fn shrink_to(&mut self, bytes: u64) {
         let shrink = || match bytes {
             0 => fs::remove_file(&self.path),
             _ => OpenOptions::new().write(true).open(&self.path)?.set_len(bytes),

@@ -37,7 +37,7 @@ const GROUP_BYTES_MAX: usize = 128 * 1024;
 const CLASSES: usize = 4 * 1024;
 
 /// The items that a lane keeps.
-pub(super) struct Kept {
+pub(super) struct RowCache {
     items: Cache<u64, Item, Weights, BuildHasherDefault<Hashed>>,
     hashes: RandomState,
     changes: Changes,
@@ -55,8 +55,8 @@ struct Item {
     is_there: bool,
 }
 
-impl Kept {
-    pub(super) fn new(bytes_max: u64) -> Kept {
+impl RowCache {
+    pub(super) fn new(bytes_max: u64) -> RowCache {
         let options = OptionsBuilder::new()
             .weight_capacity(bytes_max)
             .estimated_items_capacity(1_000)
@@ -64,7 +64,7 @@ impl Kept {
             .expect("both numbers are given");
         let (weights, lifecycle) = (Weights, DefaultLifecycle::default());
         let items = Cache::with_options(options, weights, BuildHasherDefault::default(), lifecycle);
-        Kept { items, hashes: RandomState::new(), changes: Changes::default() }
+        RowCache { items, hashes: RandomState::new(), changes: Changes::default() }
     }
 
     /// What is stored under a key as of a group, or that nothing is, if that is known.
@@ -175,86 +175,86 @@ mod tests {
     const ONE: Option<&[u8]> = Some(b"one");
     const TWO: Option<&[u8]> = Some(b"two");
 
-    fn change(kept: &Kept, stored: Option<&[u8]>, group: u64) {
+    fn change(cache: &RowCache, stored: Option<&[u8]>, group: u64) {
         let stored = stored.map(Bytes::copy_from_slice);
         let change = Change { space: Space::Items, key: Bytes::from_static(KEY), stored };
-        kept.change_all(&[change], group);
+        cache.change_all(&[change], group);
     }
 
-    fn is(kept: &Kept, group: u64, stored: Option<&[u8]>) -> bool {
-        kept.get(KEY, group).is_some_and(|found| found.as_deref() == stored)
+    fn is(cache: &RowCache, group: u64, stored: Option<&[u8]>) -> bool {
+        cache.get(KEY, group).is_some_and(|found| found.as_deref() == stored)
     }
 
     #[test]
     fn an_item_is_handed_out_to_views_since_its_last_change_only() {
-        let kept = Kept::new(1 << 20);
-        kept.keep(KEY, ONE, 5);
-        assert!(is(&kept, 5, ONE) && is(&kept, 9, ONE));
-        assert_eq!(kept.get(KEY, 4), None, "nobody has looked");
-        change(&kept, TWO, 10);
-        assert_eq!(kept.get(KEY, 9), None, "a view from before the change");
-        assert!(is(&kept, 10, TWO));
-        change(&kept, None, 11);
-        assert_eq!(kept.get(KEY, 10), None);
-        assert!(is(&kept, 11, None));
+        let cache = RowCache::new(1 << 20);
+        cache.keep(KEY, ONE, 5);
+        assert!(is(&cache, 5, ONE) && is(&cache, 9, ONE));
+        assert_eq!(cache.get(KEY, 4), None, "nobody has looked");
+        change(&cache, TWO, 10);
+        assert_eq!(cache.get(KEY, 9), None, "a view from before the change");
+        assert!(is(&cache, 10, TWO));
+        change(&cache, None, 11);
+        assert_eq!(cache.get(KEY, 10), None);
+        assert!(is(&cache, 11, None));
     }
 
     #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
-        let kept = Kept::new(1 << 20);
-        change(&kept, TWO, 10);
-        kept.keep(KEY, ONE, 9);
-        assert!(is(&kept, 10, TWO));
+        let cache = RowCache::new(1 << 20);
+        change(&cache, TWO, 10);
+        cache.keep(KEY, ONE, 9);
+        assert!(is(&cache, 10, TWO));
     }
 
     #[test]
     fn of_a_large_group_nothing_is_kept_nor_of_what_was_there_before() {
-        let kept = Kept::new(1 << 20);
+        let cache = RowCache::new(1 << 20);
         let change = |key: &'static [u8], bytes| Change {
             space: Space::Items,
             key: Bytes::from_static(key),
             stored: Some(Bytes::from(vec![0; bytes])),
         };
-        kept.change_all(&[change(KEY, 1), change(b"other", 10_000)], 1);
-        assert!(is(&kept, 1, Some(&[0])));
-        kept.change_all(&[change(KEY, 2), change(b"other", GROUP_BYTES_MAX)], 2);
-        assert_eq!(kept.get(KEY, 2), None);
-        kept.keep(KEY, Some(&[0]), 1);
-        assert_eq!(kept.get(KEY, 2), None, "read before the change");
+        cache.change_all(&[change(KEY, 1), change(b"other", 10_000)], 1);
+        assert!(is(&cache, 1, Some(&[0])));
+        cache.change_all(&[change(KEY, 2), change(b"other", GROUP_BYTES_MAX)], 2);
+        assert_eq!(cache.get(KEY, 2), None);
+        cache.keep(KEY, Some(&[0]), 1);
+        assert_eq!(cache.get(KEY, 2), None, "read before the change");
     }
 
     #[test]
     fn a_large_item_takes_the_place_of_a_small_one() {
         // The second is too large for what there is.
         for (bytes_max, bytes) in [(1 << 20, ITEM_BYTES_MAX), (4_096, 4_096)] {
-            let kept = Kept::new(bytes_max);
-            kept.keep(KEY, ONE, 1);
-            assert!(is(&kept, 1, ONE));
-            change(&kept, Some(&vec![0; bytes]), 2);
-            assert_eq!(kept.get(KEY, 2), None, "and is not kept itself");
+            let cache = RowCache::new(bytes_max);
+            cache.keep(KEY, ONE, 1);
+            assert!(is(&cache, 1, ONE));
+            change(&cache, Some(&vec![0; bytes]), 2);
+            assert_eq!(cache.get(KEY, 2), None, "and is not kept itself");
         }
     }
 
     #[test]
     fn another_key_with_the_same_hash_is_not_found() {
-        let kept = Kept::new(1 << 20);
-        let hash = kept.hashes.hash_one(KEY);
+        let cache = RowCache::new(1 << 20);
+        let hash = cache.hashes.hash_one(KEY);
         for other in [&b"ke"[..], b"keys", b"kex"] {
-            kept.put(hash, Item::new(other, Some(b"y and more"), 1));
-            assert_eq!(kept.get(KEY, 1), None);
+            cache.put(hash, Item::new(other, Some(b"y and more"), 1));
+            assert_eq!(cache.get(KEY, 1), None);
         }
-        kept.put(hash, Item::new(KEY, ONE, 1));
-        assert!(is(&kept, 1, ONE));
+        cache.put(hash, Item::new(KEY, ONE, 1));
+        assert!(is(&cache, 1, ONE));
     }
 
     #[test]
     fn memory_is_bounded_and_may_be_none() {
-        let kept = Kept::new(100_000);
+        let cache = RowCache::new(100_000);
         for number in 0..10_000_u64 {
-            kept.keep(&number.to_be_bytes(), Some(&[0; 100]), 1);
+            cache.keep(&number.to_be_bytes(), Some(&[0; 100]), 1);
         }
-        assert!(kept.items.weight() <= 100_000 && kept.items.len() > 100);
-        let none = Kept::new(0);
+        assert!(cache.items.weight() <= 100_000 && cache.items.len() > 100);
+        let none = RowCache::new(0);
         none.keep(KEY, ONE, 1);
         assert_eq!(none.get(KEY, 1), None);
     }
