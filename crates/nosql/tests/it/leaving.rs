@@ -97,13 +97,14 @@ fn queued(world: &World) -> u64 {
 #[test]
 fn queries_of_clients_that_left_end_whether_they_run_or_wait() {
     let world = loaded();
-    // One share has a third of the threads, and a third of the places in the queue.
+    // One share has a third of the threads that are there for queries of which nobody knows yet how
+    // long they take.
     let mut bombs: Vec<Client> = Vec::new();
     for count in 1..=28 {
         bombs.push(waiting(&world, query(&world, BOMB).signed_by(READONLY)));
-        until(|| running(&world) == count.min(22));
+        until(|| running(&world) == count.min(19));
     }
-    assert_eq!(queued(&world), 6);
+    assert_eq!(queued(&world), 9);
     drop(bombs);
     until(|| running(&world) == 0);
     assert_eq!(queued(&world), 0);
