@@ -225,11 +225,7 @@ fn govern(
 
 fn pool(config: &Config) -> Result<Pool, Failure> {
     let threads = config.threads;
-    let courtesy = Courtesy {
-        processor_nanos: standing::thread_nanos,
-        stand_back: standing::back,
-        stand_last: standing::last,
-    };
+    let courtesy = Courtesy { processor_nanos: standing::thread_nanos, stand_back: standing::back };
     let pool = Pool::with_courtesy(threads, threads * JOBS_PER_THREAD, courtesy)
         .map_err(|error| Failure::other(format!("cannot start worker threads: {error}")))?;
     pool.begun_limit().set(config.memory.begun_jobs(threads));

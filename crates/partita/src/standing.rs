@@ -30,16 +30,9 @@ pub(crate) fn back() {
     }
 }
 
-/// Has this thread run where nobody else wants to, and leave at once when somebody does: a niced
-/// one is let go on for milliseconds. Beside others that never rest it gets a hundredth of a
-/// processor.
-pub(crate) fn last() {
-    back();
-    #[cfg(target_os = "linux")]
-    last_of(thread_priority::thread_native_id());
-}
-
-/// The same for some thread of this process.
+/// Has a thread of this process run where nobody else wants to, and leave at once when somebody
+/// does: a niced one is let go on for milliseconds. Beside others that never rest it gets a
+/// hundredth of a processor, so it must hold nothing that others wait for.
 #[cfg(target_os = "linux")]
 pub(crate) fn last_of(thread: thread_priority::ThreadId) {
     use thread_priority::{

@@ -1,14 +1,12 @@
 //! Jobs of one length: their threads, and who of them may run.
 //!
-//! Every job has a thread of its own while it lasts, but only so many run at a time as the lane
-//! has *permits*, one for each processor. A job that takes long stands aside now and then
+//! Every job has a thread of its own while it lasts, but only so many run at a time as the lane has
+//! *permits*, one for each processor. A job that takes long stands aside now and then
 //! ([`Task::step_aside`]): if others wait it hands its permit on and waits for its next turn
 //! (`turns.rs`), with all that it has on its stack. So a short job waits for milliseconds behind
-//! any number of long ones. Its thread also stands behind the other threads from then on, and
-//! behind everybody while its credential has more long jobs than there are permits, as far as the
-//! system lets it. It ends with its job: a thread that has stood back cannot come forward again.
-//! One that stands last leaves its processor as soon as anybody wants it, and then may not get one
-//! for long. So its permit keeps none but long jobs waiting.
+//! any number of long ones. Its thread also stands behind the other threads from then on, as far as
+//! the system lets it. It ends with its job: a thread that has stood back cannot come forward
+//! again.
 //!
 //! How many jobs may be begun at a time can be lowered while they run ([`Lane::limit`]): those
 //! that are begun go on, and no other begins until there are fewer. Each holds memory that nobody
@@ -95,12 +93,8 @@ struct State {
     /// Begun, and on their way to a thread.
     ready: VecDeque<Job>,
     running: usize,
-    /// … of these, threads that stand last.
-    running_last: usize,
     begun: usize,
     begun_by: Counts,
-    /// Begun, and long.
-    long_by: Counts,
     threads: usize,
     idle: usize,
     /// So many may be begun now; none: as many as there may be threads.
@@ -121,7 +115,6 @@ struct Job {
 struct Parked {
     /// Whose thread it is.
     job: u64,
-    stands_last: bool,
     is_due: AtomicBool,
     turn: Condvar,
 }
@@ -138,18 +131,8 @@ pub struct Task {
     is_long: AtomicBool,
     /// Nobody knew its kind when it was begun.
     is_unknown: AtomicBool,
-    /// Its credential has more long jobs than there are permits.
-    is_crowded: AtomicBool,
     has_ended: AtomicBool,
     cancelled: AtomicBool,
-}
-
-/// Where a thread stands among all others.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stance {
-    AsAll,
-    Back,
-    Last,
 }
 
 /// Since when a thread has a permit.
@@ -162,7 +145,8 @@ struct Permitted {
 
 thread_local! {
     static PERMITTED: Cell<Option<Permitted>> = const { Cell::new(None) };
-    static STANCE: Cell<Stance> = const { Cell::new(Stance::AsAll) };
+    /// It stands behind others.
+    static HAS_STOOD_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
 #[allow(clippy::disallowed_methods, reason = "threads share processors by the real clock")]
@@ -224,7 +208,6 @@ impl Lane {
             processor_nanos: AtomicU64::new(0),
             is_long: AtomicBool::new(false),
             is_unknown: AtomicBool::new(false),
-            is_crowded: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
         })
@@ -242,11 +225,6 @@ impl Lane {
         self.lock().queued.len()
     }
 
-    #[cfg(test)]
-    pub(super) fn begun(&self) -> usize {
-        self.lock().begun
-    }
-
     /// No more jobs come. Those that are there are done first.
     pub(super) fn close(&self) {
         let mut state = self.lock();
@@ -259,8 +237,7 @@ impl Lane {
 
     /// Gives out what permits there are.
     fn dispatch(self: &Arc<Lane>, state: &mut State) {
-        while state.running - state.running_last < self.size.permits && state.turns.len() > 0 {
-            let is_free = state.running < self.size.permits;
+        while state.running < self.size.permits && state.turns.len() > 0 {
             let has_thread = state.idle > state.ready.len() || self.start_thread(state).is_ok();
             let State { turns, parked, begun_by, begun, begun_max, .. } = &mut *state;
             let size = &self.size;
@@ -274,13 +251,11 @@ impl Lane {
                 if is_shared { begun_by.leave_room(waiting.origin.share, free) } else { free > 0 }
             };
             let next = turns.next(|waiting| {
-                (is_free || waiting.is_short() || waiting.is_ending())
-                    && (parked.contains_key(&waiting.id) || (has_thread && may_begin(waiting)))
+                parked.contains_key(&waiting.id) || (has_thread && may_begin(waiting))
             });
             let Some(id) = next else { break };
             state.running += 1;
             if let Some(parked) = state.parked.remove(&id) {
-                state.running_last += usize::from(parked.stands_last);
                 parked.is_due.store(true, Ordering::Relaxed);
                 parked.turn.notify_one();
             } else if let Some(job) = state.queued.remove(&id) {
@@ -288,7 +263,7 @@ impl Lane {
                 match state.turns.expected(job.task.origin) {
                     Expected::Short => {}
                     Expected::Unknown => job.task.is_unknown.store(true, Ordering::Relaxed),
-                    Expected::Long => self.count_as_long(state, &job.task),
+                    Expected::Long => job.task.is_long.store(true, Ordering::Relaxed),
                 }
                 self.begin(state, job);
             }
@@ -302,19 +277,6 @@ impl Lane {
         state.begun_by.more(job.task.share());
         state.ready.push_back(job);
         self.work.notify_one();
-    }
-
-    /// A job is long from now on, in its beginning or while it runs.
-    fn count_as_long(&self, state: &mut State, task: &Task) {
-        if !task.has_ended.load(Ordering::Relaxed) && !task.is_long.swap(true, Ordering::Relaxed) {
-            state.long_by.more(task.share());
-            self.look_at_crowd(state, task);
-        }
-    }
-
-    fn look_at_crowd(&self, state: &State, task: &Task) {
-        let is_crowded = state.long_by.of_credential(task.share()) > self.size.permits;
-        task.is_crowded.store(is_crowded, Ordering::Relaxed);
     }
 
     fn permitted(&self) -> Permitted {
@@ -347,7 +309,7 @@ impl Lane {
                 work(&task);
                 state = self.lock();
                 self.finish(&mut state, &task, helps);
-                if STANCE.get() > Stance::AsAll {
+                if HAS_STOOD_BACK.get() {
                     break;
                 }
                 state.idle += 1;
@@ -378,9 +340,6 @@ impl Lane {
             if is_long || !task.is_cancelled() {
                 state.turns.note(task.origin, is_long);
             }
-            if task.is_long.load(Ordering::Relaxed) {
-                state.long_by.less(task.share());
-            }
         }
         state.turns.leave(task.share());
         state.begun -= 1;
@@ -400,19 +359,14 @@ impl Lane {
         task.processor_nanos.store(had, Ordering::Relaxed);
         state.turns.charge(task.share(), nanos);
         state.running -= 1;
-        state.running_last -= usize::from(STANCE.get() == Stance::Last);
     }
 
     /// Waits for this thread's turn.
     fn park(self: &Arc<Lane>, mut state: MutexGuard<'_, State>, task: &Task) {
         state.next_id += 1;
         let id = state.next_id;
-        let parked = Arc::new(Parked {
-            job: task.id,
-            stands_last: STANCE.get() == Stance::Last,
-            is_due: AtomicBool::new(false),
-            turn: Condvar::new(),
-        });
+        let parked =
+            Arc::new(Parked { job: task.id, is_due: AtomicBool::new(false), turn: Condvar::new() });
         state.parked.insert(id, Arc::clone(&parked));
         let used_nanos = task.used_nanos.load(Ordering::Relaxed);
         state.turns.wait(id, task.origin, used_nanos, task.is_cancelled());
@@ -420,7 +374,6 @@ impl Lane {
         while !parked.is_due.load(Ordering::Relaxed) {
             state = parked.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        self.look_at_crowd(&state, task);
         drop(state);
         PERMITTED.set(Some(self.permitted()));
     }
@@ -499,9 +452,8 @@ impl Task {
         let had = self.processor_nanos_with(permitted);
         let is_long = had >= SHORT_NANOS;
         if is_long {
-            let mut state = self.lane.lock();
-            state.turns.note(self.origin, true);
-            self.lane.count_as_long(&mut state, self);
+            self.is_long.store(true, Ordering::Relaxed);
+            self.lane.lock().turns.note(self.origin, true);
         }
         if is_long || (had >= NEW_NANOS && self.is_unknown.load(Ordering::Relaxed)) {
             self.stand_back();
@@ -518,21 +470,9 @@ impl Task {
 
     /// Has this thread stand behind others, if it does not yet.
     fn stand_back(&self) {
-        let courtesy = &self.lane.size.courtesy;
-        let (wanted, stand) = match self.is_crowded.load(Ordering::Relaxed) {
-            true => (Stance::Last, courtesy.stand_last),
-            false => (Stance::Back, courtesy.stand_back),
-        };
-        if STANCE.get() >= wanted {
-            return;
+        if !HAS_STOOD_BACK.replace(true) {
+            (self.lane.size.courtesy.stand_back)();
         }
-        STANCE.set(wanted);
-        if wanted == Stance::Last {
-            let mut state = self.lane.lock();
-            state.running_last += 1;
-            self.lane.dispatch(&mut state);
-        }
-        stand();
     }
 
     /// Has another thread take part in the job, if one is to spare. False: none is.
@@ -577,8 +517,6 @@ impl Task {
         for (id, _) in parked.iter().filter(|(_, parked)| parked.job == self.id) {
             turns.cancel(*id);
         }
-        // Who ends is let go on at once beside those that stand last.
-        self.lane.dispatch(&mut state);
         drop(state);
         // What it holds may be much, or need the lock.
         drop(dropped);

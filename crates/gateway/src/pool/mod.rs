@@ -72,13 +72,11 @@ pub struct Courtesy {
     pub processor_nanos: fn() -> u64,
     /// Its job has run for long: has the system prefer others, until it ends.
     pub stand_back: fn(),
-    /// It is one of many such: has it run where nobody else wants to.
-    pub stand_last: fn(),
 }
 
 impl Courtesy {
     /// The system is asked for nothing, so no job is known to be long.
-    const NONE: Courtesy = Courtesy { processor_nanos: || 0, stand_back: || {}, stand_last: || {} };
+    const NONE: Courtesy = Courtesy { processor_nanos: || 0, stand_back: || {} };
 }
 
 /// The threads and their queues. See the module's text.

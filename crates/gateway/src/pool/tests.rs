@@ -265,11 +265,8 @@ thread_local! {
     static STOOD: Cell<&str> = const { Cell::new("") };
 }
 
-const COURTESY: Courtesy = Courtesy {
-    processor_nanos: || HAD.get(),
-    stand_back: || STOOD.set("back"),
-    stand_last: || STOOD.set("last"),
-};
+const COURTESY: Courtesy =
+    Courtesy { processor_nanos: || HAD.get(), stand_back: || STOOD.set("back") };
 
 /// Jobs of one kind that go on until they are told to end.
 #[derive(Default)]
@@ -361,7 +358,7 @@ fn jobs_that_nobody_knew_leave_room_for_those_that_are_known_to_be_short() {
 }
 
 #[test]
-fn a_long_job_stands_back_and_one_of_many_stands_last() {
+fn the_thread_of_a_long_job_stands_back() {
     let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
     let short = Endless::default();
     short.stop.store(true, Ordering::Relaxed);
@@ -377,41 +374,6 @@ fn a_long_job_stands_back_and_one_of_many_stands_last() {
         Ok(""),
         "the one before was short"
     );
-
-    let long = Endless::default();
-    let mut jobs: Vec<_> = (0..4).map(|_| long.run(&pool, of_kind(SHARE, 2), LONG_NANOS)).collect();
-    assert!(jobs.iter_mut().all(|job| begin(job).is_pending()));
-    until(|| long.running() == 4);
-    long.stop.store(true, Ordering::Relaxed);
-    let stood: Vec<_> = jobs.into_iter().map(block_on).collect();
-    assert!(stood[1..].iter().all(|stood| *stood == Ok("last")), "{stood:?}");
-}
-
-#[test]
-fn a_short_job_does_not_wait_for_one_that_stands_last_and_gets_no_processor() {
-    let pool = Pool::with_courtesy(1, 200, COURTESY).unwrap();
-    let long = Endless::default();
-    let mut first = long.run(&pool, of_kind(SHARE, 1), LONG_NANOS);
-    assert!(begin(&mut first).is_pending());
-    until(|| long.running() == 1);
-    let (started_sender, started) = mpsc::channel();
-    let (gate, gated) = mpsc::channel::<()>();
-    let mut starved = Box::pin(pool.run(JobLength::Long, of_kind(SHARE, 1), move |task| {
-        task.step_aside();
-        started_sender.send(STOOD.get()).unwrap();
-        gated.recv().unwrap();
-    }));
-    assert!(begin(&mut starved).is_pending());
-    assert_eq!(started.recv(), Ok("last"));
-    for kind in [2, 2, 3] {
-        assert_eq!(block_on(pool.run(JobLength::Long, of_kind(SHARE, kind), |_| 7)), Ok(7));
-    }
-    // Who leaves ends, too.
-    drop(first);
-    until(|| pool.long.begun() == 1);
-    gate.send(()).unwrap();
-    assert_eq!(block_on(starved), Ok(()));
-    until(|| pool.long.begun() == 0);
 }
 
 #[test]

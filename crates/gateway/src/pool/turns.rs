@@ -56,11 +56,6 @@ impl Waiting {
     pub(super) fn is_short(&self) -> bool {
         self.used_nanos < SHORT_NANOS && self.expected < Expected::Long
     }
-
-    /// Is its client gone, so that it ends as soon as it can?
-    pub(super) fn is_ending(&self) -> bool {
-        self.cancelled
-    }
 }
 
 /// What somebody has had since there was something to do for them.
