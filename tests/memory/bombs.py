@@ -525,7 +525,7 @@ def main():
     parser.add_argument("--binary", default=os.environ.get("PARTITA_BINARY"))
     options = parser.parse_args()
     small = dict(
-        data_mb=100, memory_mb=180, limit_mb=400, bar_mb=320, cache_mb=32, silent=200, seconds=25)
+        data_mb=100, memory_mb=180, limit_mb=400, bar_mb=260, cache_mb=32, silent=200, seconds=25)
     # What is to be reached; the mixture of all bombs still takes half as much again as it was told.
     full = dict(data_mb=2_048, limit_mb=300, bar_mb=280, cache_mb=64, silent=1_500, seconds=300)
     for name, value in (full if options.full else small).items():
